@@ -77,7 +77,10 @@ def collect(path: Path, workspace: Path, *, assignment: str | None = None, unpac
     if path.is_file():
         found, came = _archive(path, unpacking)
     else:
-        found, came = list(_folder(_of_a_class(path), unpacking)), everything_below(path)
+        found, came = _alone(path, unpacking) or (
+            list(_folder(_of_a_class(path), unpacking)),
+            everything_below(path),
+        )
     if not any(hand_in.taken or hand_in.failed for hand_in in found):
         raise UnusableSubmissions(_nothing_recognised(path, found, came))
     whole = sorted(
@@ -390,6 +393,21 @@ def _of_a_class(path: Path) -> Path:
     """The folder given, or the download or submitted/ that lies in it alone: taken for one student's it would be the whole class's."""
     folder = _unwrapped(path)
     return folder if folder.name == SUBMITTED or _is_download(folder, children(folder)) else path
+
+
+def _alone(path: Path, unpacking: Unpacking) -> tuple[list[HandIn], list[Came]] | None:
+    """What the archive that lies alone in a folder holds, where a platform or nbgrader put a class together; else it is one's."""
+    within = children(path)
+    if len(within) != 1 or not is_archive(within[0]) or not within[0].is_file() or within[0].is_symlink():
+        return None
+    if named(within[0].name) is not None:
+        return None
+    try:
+        found, came = _archive(within[0], unpacking)
+    except UnusableSubmissions:
+        return None
+    several = len({one.student for one in found}) > 1
+    return (found, came) if several and all(one.platform or one.assignment for one in found) else None
 
 
 def _is_one_students(folder: Path) -> bool:

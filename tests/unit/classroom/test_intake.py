@@ -204,14 +204,35 @@ submission_102:
     ],
     ids=["canvas", "moodle", "gradescope", "nbgrader", "a student"],
 )
-@pytest.mark.parametrize("packed", [False, True])
+@pytest.mark.parametrize("packed", ["", "given", "alone in a folder"])
 def test_a_folder_around_a_class_is_no_student(tmp_path, names, students, packed):
     root = write(tmp_path / "given", *names, ".DS_Store")
     for list_of_gradescope in root.rglob("submission_metadata.yml"):
         list_of_gradescope.write_text("".join(f"submission_{n}:\n  :submitters:\n  - :sid: {who}\n" for n, who in ((1, "ann"), (2, "ben"))))
     if packed:
-        root = Path(shutil.make_archive(str(tmp_path / "download"), "zip", root))
+        root = Path(shutil.make_archive(str(tmp_path / "of" / "download"), "zip", root))
+    if packed == "alone in a folder":
+        root, students = root.parent, students if len(students) > 1 else {"download"}
     assert set(by_student(root, tmp_path)) == students
+
+
+@pytest.mark.parametrize("name", ["jane.zip", "roejane_12_55_lab.zip"])
+@pytest.mark.parametrize("inside", [("w8a8/w8a8.py", "dds/dds.py"), ("roejane_12_55_w8a8.py", "w8a8.py"), ("w8a8.py",), ()])
+def test_a_students_archive_alone_in_a_folder_is_one_hand_in(tmp_path, name, inside):
+    """Nobody hands in for others, whoever is first."""
+    archive = zipped(tmp_path / "of" / name, dict.fromkeys(inside, "a"))
+    if not inside:
+        archive.write_bytes(b"no archive")
+    (tmp_path / "of" / "ben").mkdir()
+    (tmp_path / "of" / "ben" / "dds.py").write_text("b")
+    beside = by_student(tmp_path / "of", tmp_path / "first")
+    shutil.rmtree(tmp_path / "of" / "ben")
+    if not inside:
+        with pytest.raises(UnusableSubmissions):
+            by_student(tmp_path / "of", tmp_path / "second")
+        return
+    (alone,) = by_student(tmp_path / "of", tmp_path / "second")
+    assert {alone, "ben"} == set(beside)
 
 
 def test_hostile_archives_lose_entries_not_neighbours(tmp_path, monkeypatch):
