@@ -22,7 +22,7 @@ from grader.judging.points import speed_points
 from grader.judging.rubric import load_rubric, rung_of
 from grader.labs import speed_steps_of
 from grader.labs.speed_step import SpeedStep
-from grader.reporting.benchmarks import SHOWN, Entry, Record, UnusableRecord, load
+from grader.reporting.benchmarks import SHOWN, Entry, Record, UnusableRecord, load, others
 
 Language = Literal["en", "zh"]
 SPEED = re.compile(r"^@speed (?P<lab>\w+): (?P<step>\w+)(?: \| (?P<question>.+))?$", re.MULTILINE)
@@ -47,7 +47,7 @@ def _worked_out(text: str, root: Path, name: str) -> str:
     """The text with its `@bench{...}` worked out from the benchmark's record."""
     if "@bench{" not in text:
         return text
-    record = _benchmarks(root)
+    record = record_of(root)
 
     def entry(lab_id: str, shape: str, contestant: str) -> Entry:
         return next(one for one in record.timed(lab_id) if (one.contestant, one.shape) == (contestant, shape))
@@ -85,17 +85,12 @@ def ladder_table(
     ideas: what each step but the last does, where the language is not that of the steps' docstrings. Raises BadSource when the
     benchmark's record cannot be read or lacks one of the times, or the ideas are not as many as the steps.
     """
-    record = _benchmarks(root)
+    record = record_of(root, lab_id)
     folder = root / "solutions" / "ladder"
     steps = [(f"ladder/{path.stem}", path) for path in sorted(folder.glob(f"{lab_id}_*.py"))]
     steps.append(("solution", root / "solutions" / f"{lab_id}.py"))
     times = {(entry.contestant, entry.shape): entry for entry in record.timed(lab_id)}
-    missing = [
-        f"{name} on {shape}"
-        for name, path in steps
-        for shape in shapes
-        if (name, shape) not in times and not _unmeasured(path)
-    ]
+    missing = [f"{name} on {shape}" for name, _ in steps for shape in shapes if (name, shape) not in times]
     if missing:
         raise BadSource(f"{SHOWN} has no time of {missing[0]}; run `make bench` on its GPU")
     if language != "en" and len(ideas) != len(steps) - 1:
@@ -112,18 +107,13 @@ def ladder_table(
     ]
     for number, (name, path) in enumerate(steps, start=1):
         idea = words["last"] if path.parent != folder else _idea(path) if language == "en" else ideas[number - 1]
-        entries = [times.get((name, shape)) for shape in shapes]
-        cells = [f"{entry.time_us:.1f} ({entry.ratio:.2f})" if entry else words["unmeasured"] for entry in entries]
+        entries = [times[name, shape] for shape in shapes]
+        cells = [f"{entry.time_us:.1f} ({entry.ratio:.2f})" for entry in entries]
         cells.append(f"{points[rung]:.0f}" if (rung := rung_of(path)) in points else words["unmeasured"])
         rows.append(f"| {number} | {idea} | " + " | ".join(cells) + " |")
     rows.append(f"| | {words['cublas']} | " + " | ".join(f"{entry.cublas_us:.1f}" for entry in last) + " | |")
     versions = f"{record.gpu}, torch {record.versions['torch']}, triton {record.versions['triton']}, {record.date}"
     return "\n".join([*rows, "", words["legend"].format(versions)])
-
-
-def _unmeasured(path: Path) -> bool:
-    """Whether a step says of itself that nobody measured it yet."""
-    return "\nNot measured yet.\n" in path.read_text(encoding="utf-8")
 
 
 LADDER_WORDS: dict[Language, dict[str, str]] = {
@@ -210,9 +200,8 @@ def speed_text(
 
 def _times_of(root: Path, lab_id: str, step: SpeedStep, language: Language) -> str:
     """The times before and after a step towards speed, in a sentence. Raises BadSource where the record lacks one of them."""
-    words, record, folder = SPEED_WORDS[language], _benchmarks(root), root / "solutions" / "ladder"
-    waiting = any(rung != "solution" and _unmeasured(folder / f"{rung}.py") for rung in step.rungs)
-    if waiting or not record.timed(lab_id, "ladder"):
+    words, record = SPEED_WORDS[language], record_of(root, lab_id)
+    if not record.timed(lab_id, "ladder"):
         return words["unmeasured"]
     times = {(entry.contestant, entry.shape): entry for entry in record.timed(lab_id)}
     rungs = [rung if rung == "solution" else f"ladder/{rung}" for rung in step.rungs]
@@ -236,10 +225,15 @@ def _times_of(root: Path, lab_id: str, step: SpeedStep, language: Language) -> s
     )
 
 
-def _benchmarks(root: Path) -> Record:
-    """The benchmark's record. Raises BadSource."""
+def record_of(root: Path, lab_id: str | None = None) -> Record:
+    """The benchmark's record that is shown; of a lab's ladder another GPU's, where that alone has every step. Raises BadSource."""
     try:
-        return load(root / SHOWN)
+        shown = load(root / SHOWN)
+        steps = {f"ladder/{path.stem}" for path in (root / "solutions" / "ladder").glob(f"{lab_id}_*.py")}
+        whole = (
+            one for one in [shown, *others(root)] if steps <= {entry.contestant for entry in one.timed(kind="ladder")}
+        )
+        return next(whole, shown)
     except UnusableRecord as problem:
         raise BadSource(str(problem)) from None
 

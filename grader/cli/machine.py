@@ -23,7 +23,8 @@ def calibrate(
         bool, typer.Option("--fallback", help="Also write sm_<cc>.toml, for other GPUs of this compute capability.")
     ] = False,
 ) -> None:
-    """Time the solutions and their ladder on this GPU and write its tier table (for instructors)."""
+    """Time the solutions and their ladder on every visible GPU and write the tier table (for instructors)."""
+    from grader.gpu.devices import visible_gpus
     from grader.judging.rubric import HERE
     from grader.labs import all_labs
     from grader.pipeline.calibration import CannotCalibrate, table_names, tier_table
@@ -36,7 +37,13 @@ def calibrate(
         raise refuse(f"the folder {folder} does not exist; create it or choose another with --out")
     try:
         measured = measure(
-            path, list(all_labs().values()), device, repeats, cores(), lambda lab, text: errors.print(f"{lab}: {text}")
+            path,
+            list(all_labs().values()),
+            device,
+            repeats,
+            cores(),
+            lambda lab, text: errors.print(f"{lab}: {text}"),
+            visible_gpus(),
         )
     except (UnusablePath, CannotCalibrate) as problem:
         raise refuse(str(problem)) from None

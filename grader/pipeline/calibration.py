@@ -7,6 +7,7 @@ import itertools
 import math
 import statistics
 from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -43,15 +44,21 @@ class CannotCalibrate(ValueError):
 
 @dataclass(frozen=True)
 class CaseRatios:
-    """A kernel on one speed case: its ratio to cuBLAS fp16 in each repetition; time and notes of the last."""
+    """A kernel on one speed case: its ratios to cuBLAS fp16 on each GPU, one a repetition; time and notes of the last."""
 
-    ratios: tuple[float, ...]
+    by_gpu: tuple[tuple[float, ...], ...]
     time_us: float
     notes: tuple[str, ...] = ()
 
     @property
+    def ratios(self) -> list[float]:
+        """Those of all GPUs."""
+        return [ratio for ratios in self.by_gpu for ratio in ratios]
+
+    @property
     def median(self) -> float:
-        return statistics.median(self.ratios)
+        """Of the GPU on which it is lowest: whichever times a student's kernel, a rung has its own tier."""
+        return min(map(statistics.median, self.by_gpu))
 
 
 Rungs = Mapping[str, CaseRatios]
@@ -119,8 +126,10 @@ def calibrate(
     repeats: int = 3,
     jobs: int = 4,
     listen: Listener = lambda lab, text: None,
+    gpus: int = 1,
 ) -> Calibration:
-    """Checks and times the solutions in `path`, and the ladders in its folder ladder/, each repetition in a GPU process of its own.
+    """Checks and times the solutions in `path`, and the ladders in its folder ladder/, on each of so many GPUs at the same time; each
+    repetition in a GPU process of its own.
 
     Raises CannotCalibrate when a lab is missing, or a kernel does not build, fails a correctness case or, a solution, cannot be built for
     a case or timed. A rung that is too slow to be timed at a case, or does not build for it, has no tier of its own there.
@@ -128,22 +137,15 @@ def calibrate(
     rungs = {
         lab.id: [(rung, _build(place, lab, device, jobs, listen)) for rung, place in _ladder(path, lab)] for lab in labs
     }
+    with ThreadPoolExecutor(gpus) as pool:
+        samples = [
+            one
+            for found in pool.map(lambda gpu: _timed(labs, rungs, repeats, gpu, listen), range(gpus))
+            for one in found
+        ]
     found: dict[tuple[str, str, str], list[SpeedSample]] = {}
-    for repetition in range(repeats):
-        with CudaRunner() as runner:
-            for lab in labs:
-                for rung, bundle in rungs[lab.id]:
-                    if repetition == 0:
-                        listen(lab.id, f"checking {rung}")
-                        _check(lab, rung, bundle, runner)
-                    listen(lab.id, f"timing {rung}, {repetition + 1} of {repeats}")
-                    for sample in runner.speed(lab, bundle, boundaries={}):
-                        if sample.status == "timed":
-                            found.setdefault((lab.id, sample.case, rung), []).append(sample)
-                        elif rung == SOLUTION:
-                            raise CannotCalibrate(
-                                f"{lab.id} {sample.case}: {sample.message}; fix that, then calibrate again"
-                            )
+    for lab_id, rung, sample in samples:
+        found.setdefault((lab_id, sample.case, rung), []).append(sample)
     return Calibration(
         device,
         datetime.datetime.now(datetime.UTC).strftime("%Y-%m-%d"),
@@ -162,6 +164,33 @@ def calibrate(
     )
 
 
+def _timed(
+    labs: Sequence[Lab],
+    rungs: Mapping[str, Sequence[tuple[str, KernelBundle]]],
+    repeats: int,
+    gpu: int,
+    listen: Listener,
+) -> list[tuple[str, str, SpeedSample]]:
+    """The lab, the rung and the time of whatever could be timed on one GPU. Raises CannotCalibrate."""
+    found = []
+    for repetition in range(repeats):
+        with CudaRunner(gpu) as runner:
+            for lab in labs:
+                for rung, bundle in rungs[lab.id]:
+                    if repetition == 0:
+                        listen(lab.id, f"checking {rung} on GPU {runner.visible}")
+                        _check(lab, rung, bundle, runner)
+                    listen(lab.id, f"timing {rung} on GPU {runner.visible}, {repetition + 1} of {repeats}")
+                    for sample in runner.speed(lab, bundle, boundaries={}):
+                        if sample.status == "timed":
+                            found.append((lab.id, rung, sample))
+                        elif rung == SOLUTION:
+                            raise CannotCalibrate(
+                                f"{lab.id} {sample.case}: {sample.message}; fix that, then calibrate again"
+                            )
+    return found
+
+
 def _ladder(path: Path, lab: Lab) -> list[tuple[str, Path]]:
     """The lab's rungs in their order, by name: ladder/w8a8_3_rounding.py is `rounding`; the solution is the last."""
     return [(rung_of(step), step) for step in sorted((path / "ladder").glob(f"{lab.id}_[0-9]_*.py"))] + [
@@ -172,7 +201,10 @@ def _ladder(path: Path, lab: Lab) -> list[tuple[str, Path]]:
 def _ratios(samples: Sequence[SpeedSample]) -> CaseRatios:
     last = samples[-1]
     notes = (last.message,) if last.message else ()
-    return CaseRatios(tuple(ratio(sample.log_ratios).value for sample in samples), last.student_us, notes)
+    by_gpu: dict[str, list[float]] = {}
+    for sample in samples:
+        by_gpu.setdefault(sample.gpu, []).append(ratio(sample.log_ratios).value)
+    return CaseRatios(tuple(map(tuple, by_gpu.values())), last.student_us, notes)
 
 
 def _build(path: Path, lab: Lab, device: Device, jobs: int, listen: Listener) -> KernelBundle:
@@ -201,16 +233,16 @@ def tier_table(calibration: Calibration) -> str:
     """The table as TOML that an instructor can read and edit."""
     device = calibration.device
     assert device.capability is not None
-    repeats = max(
-        len(one.ratios) for cases in calibration.labs.values() for rungs in cases.values() for one in rungs.values()
-    )
+    measured = [one for cases in calibration.labs.values() for rungs in cases.values() for one in rungs.values()]
+    repeats, gpus = max(len(one.by_gpu[0]) for one in measured), max(len(one.by_gpu) for one in measured)
+    where = f" each on {gpus} GPUs, of the slowest GPU" if gpus > 1 else ""
     lines = [
         f"# Speed tiers for {device.name} (compute capability {device.capability // 10}.{device.capability % 10}).",
         f"# Measured {calibration.date} with driver {device.driver}, torch {device.torch}, triton {device.triton}.",
         "#",
         "# ratio: time of cuBLAS fp16 / time of the kernel, in the same run. share: what part of the case's points a kernel",
         "# earns from there on. measured: the ratio of this step of the lab's ladder (solutions/ladder/), the median of",
-        f"# {repeats} runs in separate GPU processes; how tiers follow from it: docs/timing.md. Edit ratios and shares freely, or",
+        f"# {repeats} runs in separate GPU processes{where}; how tiers follow from it: docs/timing.md. Edit ratios and shares freely, or",
         "# measure again with `make calibrate`.",
     ]
     for lab_id, cases in calibration.labs.items():

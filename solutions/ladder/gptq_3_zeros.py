@@ -4,7 +4,7 @@ Changes: the zero point is subtracted from the integers, which is exact, and the
 were two in fp32. q s - (z + 1) s in fp16 would take as few operations, and lose bits: both terms are up to 16 s large,
 and their difference is often s or 2 s.
 Predicted: a tenth less, for the conversions to fp32 and back and the products of the zero points.
-Measured, microseconds, cuBLAS fp16 in brackets: 1 token 22.36 (12.81); 16 22.53 (12.96); 64 27.28 (12.45).
+Measured, microseconds, cuBLAS fp16 in brackets: 1 token 22.20 (15.45); 16 22.30 (15.97); 64 27.18 (15.28).
 Wrong: no difference beyond 1 %. Arithmetic is not what this loop waits for. What is left is that no bit is lost.
 """
 

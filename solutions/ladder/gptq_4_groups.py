@@ -3,8 +3,8 @@
 Changes: a tile along K that lies in one group loads one scale and one zero point for each column, and its sum is scaled
 instead of its weights. Other tiles do as before.
 Predicted: a quarter less with few tokens. An eighth as many scalings, no weight rounded, and hardly a load besides the words.
-Measured, microseconds, cuBLAS fp16 in brackets: 1 token 16.95 (12.81); 16 17.26 (12.97); 64 31.46 (12.47).
-As predicted with few tokens. With 64 it is 15 % slower: a tile of 64 rows, 64 deep, has as many sums to scale as weights, and
+Measured, microseconds, cuBLAS fp16 in brackets: 1 token 16.85 (15.47); 16 17.16 (15.97); 64 31.46 (15.28).
+As predicted with few tokens. With 64 it is 16 % slower: a tile of 64 rows, 64 deep, has as many sums to scale as weights, and
 the products no longer add into the accumulator themselves.
 """
 

@@ -5,7 +5,7 @@ in one group, the opened weights no longer pass through shared memory. A nibble 
 its zero point: 0x6400 plus q + 16 - (z + 1) is 1040 + q - (z + 1), so one subtraction of 1040 serves two weights.
 Predicted: half the time, as in W4A16. What solutions/gptq.py adds: that a tile lies in one group is known at compile time,
 scales are asked for a turn ahead, and up to eight tokens have K sliced among warps.
-Measured, microseconds, cuBLAS fp16 in brackets: 1 token 11.33 (12.81); 16 11.85 (12.97); 64 23.33 (12.44).
+Measured, microseconds, cuBLAS fp16 in brackets: 1 token 11.48 (15.49); 16 12.01 (15.98); 64 23.63 (15.27).
 A third with few tokens and a quarter with 64, where half was predicted. What the solution adds counts for as much again.
 """
 

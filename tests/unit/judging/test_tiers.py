@@ -33,7 +33,7 @@ FALLBACK = "default = [{ratio = 0.5, share = 0.25}, {ratio = 1.0, share = 1.0}]\
 
 
 def calibration(value=1.5):
-    rungs = {"obvious": CaseRatios((value / 3,), 62.5), SOLUTION: CaseRatios((value, value * 0.99, value * 1.03), 12.5)}
+    rungs = {"obvious": CaseRatios(((value / 3,),), 62.5), SOLUTION: CaseRatios(((value, value * 0.99, value * 1.03),), 12.5)}
     labs = {lab.id: {case.name: rungs for case in lab.speed_cases} for lab in all_labs().values()}
     return Calibration(GPU, "2026-11-21", labs, {lab_id: list(rungs) for lab_id in labs})
 
@@ -62,6 +62,15 @@ def test_the_table_says_where_it_comes_from():
     for words in ("NVIDIA H200", "driver 580.1", "torch 2.11.0", "triton 3.6.0", "2026-11-21", "3 runs"):
         assert words in text
     assert '{ ratio = 1.38, share = 1, rung = "solution", measured = 1.500 },  # 1.485 to 1.545, 12.5 us' in text
+
+
+def test_of_several_gpus_the_slowest_counts():
+    made = calibration()
+    rungs = {"obvious": CaseRatios(((0.5,), (0.4,)), 62.5), SOLUTION: CaseRatios(((1.5, 1.6, 1.4), (1.2, 1.3, 1.1)), 12.5)}
+    text = tier_table(replace(made, labs={lab: dict.fromkeys(cases, rungs) for lab, cases in made.labs.items()}))
+    assert "3 runs in separate GPU processes each on 2 GPUs, of the slowest GPU;" in text
+    assert '{ ratio = 1.10, share = 1, rung = "solution", measured = 1.200 },  # 1.100 to 1.600, 12.5 us' in text
+    assert 'rung = "obvious", measured = 0.400 }' in text
 
 
 def test_another_gpu_of_the_same_capability_falls_back_and_says_so(folder):
