@@ -18,6 +18,8 @@ FLAGS = [
     "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run", "--disable-background-networking",
     "--disable-component-update", "--disable-sync",
 ]  # fmt: skip
+LOOKS = (("light", 1280), ("dark", 360))
+"""What a page is looked at in: no rule of its style is for a scheme and a width together."""
 REPORTS = {"wrong": wrong_report, "gpu": gpu_report, "hostile": hostile_report}
 
 pytestmark = [
@@ -72,7 +74,7 @@ CONTRAST = """
 
 
 @pytest.mark.parametrize("name", list(REPORTS))
-@pytest.mark.parametrize(("scheme", "width"), [("light", 1280), ("dark", 1280), ("light", 360), ("dark", 360)])
+@pytest.mark.parametrize(("scheme", "width"), LOOKS)
 def test_the_page_in_chromium(browser: Any, pages: dict[str, Path], name: str, scheme: str, width: int):
     complaints: list[str] = []
     requests: list[str] = []

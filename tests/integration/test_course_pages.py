@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from tests.course_server import course, kernel
-from tests.integration.test_browser import CHROMIUM, CONTRAST, FLAGS, SCREENSHOTS
+from tests.integration.test_browser import CHROMIUM, CONTRAST, FLAGS, LOOKS, SCREENSHOTS
 
 pytestmark = [
     pytest.mark.browser,
@@ -51,7 +51,7 @@ def signed_in(browser: Any, world: Any, login: str, **options: Any) -> Any:
 def test_the_pages_in_chromium(browser, world, name):
     login, path = PAGES[name]
     SCREENSHOTS.mkdir(parents=True, exist_ok=True)
-    for scheme, width in (("light", 1280), ("dark", 1280), ("light", 360), ("dark", 360)):
+    for scheme, width in LOOKS:
         complaints: list[str] = []
         tab = signed_in(browser, world, login, color_scheme=scheme, viewport={"width": width, "height": 800})
         tab.on("console", lambda message, to=complaints: to.append(message.text))
