@@ -9,14 +9,16 @@ import importlib.metadata
 import logging
 import os
 import socket
+from collections.abc import Callable
 from dataclasses import dataclass
+from functools import wraps
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
 
 from grader.classroom.batch.engine import Done, EngineFailed, Event, Failed, Reached
 from grader.classroom.batch.tasks import Setup, build_for_gpu, grade_on_cpu, judge
-from grader.classroom.batch.workers import ATTEMPTS, given_up
+from grader.classroom.batch.workers import ATTEMPTS, NICE, given_up
 from grader.gpu.devices import gpus
 from grader.model import Device, KernelBundle, KernelSource, Refusal
 from grader.pipeline.grading import GpuRun, run_on_gpu
@@ -119,6 +121,18 @@ def connect(address: str | None, device: str) -> Device:
     return Device("cuda", name, capability, driver, **versions, sandbox="bubblewrap")
 
 
+def giving_way(function: Callable[..., Any]) -> Callable[..., Any]:
+    """The function as a task that gives way to the processes of GPUs, as the local engine's workers do. Without that, 39
+    of 600 timed cases of right kernels missed the top tier on two H100; with the local engine none did."""
+
+    @wraps(function)
+    def task(*arguments: Any) -> Any:
+        os.setpriority(os.PRIO_PROCESS, 0, NICE)
+        return function(*arguments)
+
+    return task
+
+
 def accelerator_types() -> list[str]:
     """The kinds of GPU in the cluster, as Ray names them."""
     import ray
@@ -144,7 +158,8 @@ class RayEngine:
 
         self._ray = ray
         self._grade, self._build, self._judge = (
-            ray.remote(num_cpus=1, max_retries=0)(function) for function in (grade_on_cpu, build_for_gpu, judge)
+            ray.remote(num_cpus=1, max_retries=0)(giving_way(function))
+            for function in (grade_on_cpu, build_for_gpu, judge)
         )
         self._shared = ray.put(self._setup)
         if self._setup.device.kind == "cuda":
@@ -154,11 +169,13 @@ class RayEngine:
                     f"the cluster has GPUs of several kinds ({', '.join(kinds)}); say which one the tiers are for with "
                     "--accelerator"
                 )
-            options: dict[str, Any] = {"num_gpus": 1, "num_cpus": 0, "max_restarts": -1, "max_task_retries": ATTEMPTS}
+            resources = ray.cluster_resources()
+            own = int(resources.get("CPU", 0) > resources["GPU"])  # a core that builds leave alone, where there are enough
+            options: dict[str, Any] = {"num_gpus": 1, "num_cpus": own, "max_restarts": -1, "max_task_retries": ATTEMPTS}
             if self._accelerator:
                 options["accelerator_type"] = self._accelerator
             actor = ray.remote(**options)(_Gpu)
-            self._free = [actor.remote() for _ in range(int(ray.cluster_resources()["GPU"]))]
+            self._free = [actor.remote() for _ in range(int(resources["GPU"]))]
         return self
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, tb: TracebackType | None) -> None:

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import os
 import socket
+import subprocess
 import sys
 from types import SimpleNamespace
 
 import pytest
 
 from grader.classroom.batch.ray_engine import NoRay, connect
+from grader.classroom.batch.workers import NICE
 
 
 class Late(Exception):
@@ -52,3 +55,9 @@ def test_an_address_where_nobody_listens_is_told_at_once():
         place = f"127.0.0.1:{free.getsockname()[1]}"
     with pytest.raises(NoRay, match=f"no Ray cluster comes up at {place} .*refused"):
         connect(place, "cpu")
+
+
+def test_tasks_give_way_to_the_processes_of_gpus():
+    program = "import os; from grader.classroom.batch.ray_engine import giving_way; print(giving_way(lambda a, b: (a + b, os.nice(0)))(1, 2))"
+    found = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
+    assert found.stdout.strip() == f"(3, {max(NICE, os.nice(0))})"
