@@ -203,6 +203,15 @@ def test_the_page_says_how_ratios_came_again():
     assert f"within {min(spreads):.1f} to {max(spreads):.1f} % of each other" in text
 
 
+def test_instructors_read_what_a_killed_actor_cost():
+    run, text = result("ray_killed_nvidia_h100_80gb_hbm3"), words_of("instructor.md")
+    assert f"took {run['seconds']:.0f} s for such a class of {run['students']}" in text
+    assert f"all {run['graded']} files graded" in text
+    assert run["graded"] == run["files"]
+    reached, cases = run["top_tier"]
+    assert f"Of {cases} timed cases {cases - reached} missed the top tier" in text
+
+
 def test_instructors_read_the_table_of_cores_and_students():
     text = (ROOT / "docs" / "instructor.md").read_text(encoding="utf-8")
     written = text[text.index(students.BEGIN) + len(students.BEGIN) : text.index(students.END)].strip()
