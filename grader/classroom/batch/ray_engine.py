@@ -127,7 +127,7 @@ def giving_way(function: Callable[..., Any]) -> Callable[..., Any]:
 
     @wraps(function)
     def task(*arguments: Any) -> Any:
-        os.setpriority(os.PRIO_PROCESS, 0, NICE)
+        os.nice(max(0, NICE - os.nice(0)))  # once in a process that is used again
         return function(*arguments)
 
     return task
