@@ -51,6 +51,28 @@ CONDITIONAL = """
         if BLOCK_M >= 16:
             acc = once(acc) * unit
 """
+RETURNS = """
+@triton.jit
+def known(FLAG: tl.constexpr):
+    if FLAG:
+        return -7
+    else:
+        return -8
+
+
+@triton.jit
+def chosen(at):
+    if at >= 0:
+        return -7
+    return -8
+
+
+@triton.jit
+def pair():
+    return -7, 1
+
+
+"""
 
 IDIOMS = {
     "names_from_triton": BASE.replace("import triton\n", "import triton\nfrom triton import autotune, jit, Config\n")
@@ -89,6 +111,8 @@ IDIOMS = {
     "tiles_in_a_namedtuple": BASE.replace(TUNE, TUPLES + TUNE).replace('"BLOCK_M": 16, ', '"BLOCK_M": TILES["small"].m, '),
     "names_used_again": BASE.replace(AT, AGAIN + AT),
     "name_of_a_constant": BASE.replace(TUNE, NAMESAKE + TUNE).replace(AT, CONDITIONAL + AT),
+    "constants_of_helpers": BASE.replace(TUNE, RETURNS + TUNE)
+    .replace(AT, "    acc *= (known(True) // 2 + 5) * (chosen(pid) // 2 + 4) * (pair()[0] // 2 + 5)\n" + AT),
     "main_block": BASE + "\nif __name__ == '__main__':\n    import torch\n    print(torch.randn(3))\n",
 }  # fmt: skip
 

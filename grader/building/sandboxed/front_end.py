@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import copy
+from collections.abc import Iterator
 from typing import Any
 
 TENSOR = object()
@@ -45,6 +46,7 @@ def refuse() -> None:
     _refuse_namesakes()
     _refuse_forgotten()
     _refuse_valueless()
+    _refuse_undecided()
 
 
 def _refuse_namesakes() -> None:
@@ -167,6 +169,53 @@ def _refuse_valueless() -> None:
         return known
 
     CodeGenerator.visit_FunctionDef, CodeGenerator._define_name_lookup = visit_function, define_name_lookup
+
+
+def _refuse_undecided() -> None:
+    """Lets the front end refuse what a function returns where the interpreter takes it for a constant and Triton does not, or the other way
+    round. From 3.7 on Triton makes numbers of constants that differ, dead returns behind an `if` of constants included; the interpreter
+    does so where an `if` of the run time chose.
+
+    chosen: whether one did.
+    """
+    from triton.compiler.code_generator import CodeGenerator
+
+    decide, branch = getattr(CodeGenerator, "decide_return_type", None), CodeGenerator.visit_if_top_level
+    if decide is None:
+        return
+
+    def visit_if_top_level(self: Any, cond: Any, node: Any) -> Any:
+        self.chosen = True
+        return branch(self, cond, node)
+
+    def decide_return_type(self: Any) -> Any:
+        kind, chosen = decide(self), getattr(self, "chosen", False)
+        several = len(self.return_vals) > 1
+        for value in self.return_vals if several else ():
+            for found in _constants(value, kind):
+                if found[1] == chosen:
+                    continue
+                name = self.function_name.rpartition(".")[2].partition("__")[0]
+                raise FrontEndRefusal(
+                    f"{name} returns {found[0]!r} from every branch, which Triton takes for a constant; return it once, after the `if`"
+                    if chosen
+                    else f"{name} returns {found[0]!r} and something else, since Triton reads on behind an `if` that returns, and makes a "
+                    "number of the run time of both; put what follows that `if` under an else"
+                )
+        return kind
+
+    CodeGenerator.visit_if_top_level, CodeGenerator.decide_return_type = visit_if_top_level, decide_return_type
+
+
+def _constants(value: Any, kind: Any) -> Iterator[tuple[Any, bool]]:
+    """The numbers that are known in what a function returns, each with whether it stays so in the type that all returns have together."""
+    import triton.language as tl
+
+    if isinstance(value, tl.tuple):
+        for one, of in zip(value.values, kind.types, strict=True):
+            yield from _constants(one, of)
+    elif isinstance(value, tl.constexpr) and isinstance(value.value, bool | int | float):
+        yield value.value, not isinstance(kind, tl.core.constexpr_type)
 
 
 def _known(value: Any) -> Any:
