@@ -237,8 +237,13 @@ def _long_numbers(source: str, tree: ast.Module) -> Iterator[tuple[int, int]]:
             yield node.lineno, node.value.bit_length()
 
 
+FORM_FEED = re.compile(r"^[ \t\f]*\f", re.MULTILINE)
+"""After one, Python counts a line's indentation from 0."""
+
+
 def _parsed(place: str, source: str, steps: Mapping[str, int] | None = None) -> Cell:
-    cell = Cell(place, source.replace("\r\n", "\n").replace("\r", "\n").replace("\f", " "), None, steps=steps)
+    text = source.replace("\r\n", "\n").replace("\r", "\n").encode(errors="replace").decode()  # half characters are `?`
+    cell = Cell(place, FORM_FEED.sub("", text).replace("\f", " "), None, steps=steps)
     try:
         with warnings.catch_warnings(action="ignore"):  # they speak of the student's text, to whoever grades it
             tree = parse(cell.source)

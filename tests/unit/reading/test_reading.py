@@ -351,7 +351,7 @@ def test_what_is_nested_too_deeply_is_told_so_where_the_kernel_needs_it(tmp_path
 
 
 @pytest.mark.parametrize(
-    "digits", ["0x" + "f" * 6000, "0o" + "7_7" * 4000, "0b" + "1" * 20_000], ids=["hex", "octal", "binary"]
+    "digits", ["0x" + "f" * 6000, "0o" + "7_7" * 4000, "0b" + "1" * 20_000, "1" * 5000], ids=["hex", "octal", "binary", "decimal"]
 )
 @pytest.mark.parametrize("place", ["BLOCK_M: tl.constexpr", "num_pid_n = tl.cdiv(N, BLOCK_N)"])
 def test_a_number_that_python_will_not_write_out_is_named(tmp_path, place, digits):
@@ -407,6 +407,19 @@ def test_only_a_line_end_of_python_ends_a_line_of_a_notebook(tmp_path):
     path = tmp_path / "w8a8.ipynb"
     path.write_text(notebook(comment + BASE), encoding="utf-8")
     assert isinstance(read(path, W8A8).labs["w8a8"], KernelSource)
+
+
+def test_a_form_feed_ends_the_indentation_before_it(tmp_path):
+    text = BASE.replace("@triton.autotune", " \f\f@triton.autotune").replace("    pid = ", "\t\f    pid = ")
+    source = read_text(tmp_path, "\f" + text)["w8a8"]
+    assert isinstance(source, KernelSource), source.message
+
+
+@pytest.mark.parametrize("place", ['student = "@"', "# @", "print(@)"])
+def test_half_a_character_costs_its_cell_at_most(tmp_path, place):
+    text = notebook(place, BASE).replace("@", "\\ud800", 1)
+    assert "\ud800" in json.loads(text)["cells"][0]["source"]
+    assert isinstance(read_text(tmp_path, text, "w8a8.ipynb")["w8a8"], KernelSource)
 
 
 def test_no_jit(tmp_path):
