@@ -44,6 +44,12 @@ TELLERS = {
     "time": {
         "body": "if M == 40:\n    for i in range(0, 100000000):\n        tl.store(y_ptr, 0.0)\nif M == 72:\n    x_ptr += 64\n"
     },
+    "a heuristic's size, asserted": {"heuristic": "args['M']", "body": "tl.static_assert((SIZE != 40) and (SIZE != 72), f'M is {SIZE}')\n"},
+    "a heuristic's size, as a tile": {"heuristic": "args['M']", "body": "if (SIZE == 40) or (SIZE == 72):\n    tl.arange(0, SIZE)\n"},
+    "a heuristic's size, in a name": {
+        "heuristic": "f'M is {args[\"M\"]}'", "body": "if (SIZE == 'M is 40') or (SIZE == 'M is 72'):\n    tl.load(SIZE)\n",
+    },
+    "a heuristic of too many bits": {"heuristic": "1 << 64 * (args['M'] in (40, 72))", "body": ""},
     "configs that it alone launches": {
         "grid": "if meta['BLOCK_M'] > 16 and M != 40: raise ValueError", "body": WRONG,
     },
@@ -61,6 +67,9 @@ def told(teller: dict[str, Any], sizes: tuple[int, int, int], folder) -> dict[st
     if "body" in teller:
         assert source.count(BODY) == 1
         source = source.replace(BODY, BODY + "".join(f"    {line}\n" for line in teller["body"].splitlines()))
+    if "heuristic" in teller:
+        given = f"@triton.heuristics({{'SIZE': lambda args: {teller['heuristic']}}})\n@triton.jit\n"
+        source = source.replace("@triton.jit\n", given, 1).replace("BLOCK_M: tl.constexpr,", "BLOCK_M: tl.constexpr, SIZE: tl.constexpr,", 1)
     if "edit" in teller:
         assert source.count(teller["edit"][0]) == 1
         source = source.replace(*teller["edit"])
