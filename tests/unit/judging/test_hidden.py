@@ -44,7 +44,9 @@ TELLERS = {
     "time": {
         "body": "if M == 40:\n    for i in range(0, 100000000):\n        tl.store(y_ptr, 0.0)\nif M == 72:\n    x_ptr += 64\n"
     },
-    "a heuristic's size, asserted": {"heuristic": "args['M']", "body": "tl.static_assert((SIZE != 40) and (SIZE != 72), f'M is {SIZE}')\n"},
+    "a heuristic's size, asserted": {
+        "heuristic": "args['M']", "body": "tl.static_assert((SIZE != 40) and (SIZE != 72), f'M is {SIZE}')\n",
+    },
     "a heuristic's size, as a tile": {"heuristic": "args['M']", "body": "if (SIZE == 40) or (SIZE == 72):\n    tl.arange(0, SIZE)\n"},
     "a heuristic's size, in a name": {
         "heuristic": "f'M is {args[\"M\"]}'", "body": "if (SIZE == 'M is 40') or (SIZE == 'M is 72'):\n    tl.load(SIZE)\n",
