@@ -56,7 +56,12 @@ def questions_of(lab_id: str) -> dict[str, Question]:
     return {question.name: question for question in importlib.import_module(f"grader.labs.{lab_id}.questions").QUESTIONS}
 
 
+def drawn_from(student: str) -> str:
+    """What of a name decides about the numbers: upper case and spaces make no difference."""
+    return "".join(student.casefold().split())
+
+
 def posed(lab_id: str, question: Question, student: str) -> Posed:
-    """The question as this student gets it; upper case and spaces in a name make no difference."""
-    key = f"{lab_id}/{question.name}/{''.join(student.casefold().split())}"
+    """The question as this student gets it."""
+    key = f"{lab_id}/{question.name}/{drawn_from(student)}"
     return question.pose(Random(int.from_bytes(hashlib.sha256(key.encode(errors="surrogatepass")).digest()[:8])))

@@ -13,6 +13,7 @@ from grader.classroom.batch.hand_in import HandIn
 from grader.classroom.batch.marks import CourseMark, Earned, Rules, mark, ordered
 from grader.classroom.marked_answers import MarkedAnswer, marked
 from grader.classroom.roster import Person, Roster
+from grader.labs.question import drawn_from
 from grader.model import Device, LabReport, Report
 from grader.reading.answers import Answers
 
@@ -161,7 +162,7 @@ def _odd(found: CourseMark, rules: Rules, hand_in: HandIn, person: Person | None
 
 def _with_borrowed_names(found: Sequence[Standing], roster: Roster) -> list[Standing]:
     """Whose numbers did the answers use? A neighbour's name, and one that several wrote, are worth a look."""
-    shared = Counter(text for one in found for text in _names_written(one))
+    shared = Counter(numbers for one in found for numbers in set(map(drawn_from, _names_written(one))))
     checked = []
     for one in found:
         odd = []
@@ -171,7 +172,7 @@ def _with_borrowed_names(found: Sequence[Standing], roster: Roster) -> list[Stan
                 odd.append(
                     f'its questions have student = "{text}", the name of {" and ".join(who.login for who in named)}'
                 )
-            elif not named and shared[text] > 1:
+            elif not named and shared[drawn_from(text)] > 1:
                 odd.append(f'its questions have student = "{text}", a name that others wrote too')
         checked.append(replace(one, review=(*one.review, *odd)))
     return checked

@@ -17,6 +17,7 @@ from grader.classroom.batch.hand_in import HandIn
 from grader.classroom.batch.marks import Rules
 from grader.classroom.batch.standing import UnusableRules, standings, unknown_times
 from grader.classroom.roster import COLUMNS, BadRoster, Person, Roster, load_roster, on_roster
+from grader.labs.question import posed, questions_of
 from grader.reading.answers import Answers
 from tests.unit.classroom.test_class_report import DUE, graded, hand_in, rows_of
 
@@ -171,6 +172,14 @@ def test_a_neighbours_name_in_the_questions_is_flagged(roster):
     assert looks["ann"] == looks["cat"] == ()
     assert looks["ben"] == ('its questions have student = "ann", the name of ann',)
     assert looks["dan"] == looks["eve"] == ('its questions have student = "someone", a name that others wrote too',)
+    written = {"ann": "Ann Lovelace", "ben": "annlovelace", "cat": "Kitty", "dan": "some one", "eve": "SomeOne"}
+    question = next(iter(questions_of("w8a8").values()))
+    assert repr(posed("w8a8", question, written["ben"])) == repr(posed("w8a8", question, written["ann"]))
+    looks = {one.student: one.review for one in standings([answering(*pair) for pair in written.items()], Rules(), roster)}
+    assert looks["ann"] == looks["cat"] == ()
+    said = {who: looks[who][0].split(", ")[-1] for who in ("ben", "dan", "eve")}
+    others = dict.fromkeys(("dan", "eve"), "a name that others wrote too")
+    assert said == {"ben": "the name of ann", **others}, "the same numbers are drawn from it"
     alone = standings([answering(*pair) for pair in written.items()], Rules())
     assert [one.review for one in alone] == [()] * 5, "without a roster as before"
 

@@ -71,7 +71,8 @@ def told(teller: dict[str, Any], sizes: tuple[int, int, int], folder) -> dict[st
         source = source.replace(BODY, BODY + "".join(f"    {line}\n" for line in teller["body"].splitlines()))
     if "heuristic" in teller:
         given = f"@triton.heuristics({{'SIZE': lambda args: {teller['heuristic']}}})\n@triton.jit\n"
-        source = source.replace("@triton.jit\n", given, 1).replace("BLOCK_M: tl.constexpr,", "BLOCK_M: tl.constexpr, SIZE: tl.constexpr,", 1)
+        source = source.replace("@triton.jit\n", given, 1)
+        source = source.replace("BLOCK_M: tl.constexpr,", "SIZE: tl.constexpr, BLOCK_M: tl.constexpr,", 1)
     if "edit" in teller:
         assert source.count(teller["edit"][0]) == 1
         source = source.replace(*teller["edit"])
