@@ -115,6 +115,12 @@ class _Walk:
         return wrong or ([] if begins_right or self.side.operand.index else ["base"])
 
     @property
+    def meets_again(self) -> bool:
+        """Whether an element of Y is made of some elements more than once."""
+        used = self.side.offset[0][self.products.live[0]]
+        return len(np.unique(used)) < len(used)
+
+    @property
     def regular(self) -> bool:
         """Whether it walks as a right kernel does: by the tensor's strides, whole tiles at a time."""
         return self.found is not None and not self.amiss
@@ -123,30 +129,26 @@ class _Walk:
         """The coefficients that deviate. wrong: bool [E, P], products that show it."""
         _, p = first_of(self.products, wrong)
         access = load_of(self.run, self.side, p)
-        makers = {"row": self._row, "lane": self._lane, "step": self._step, "base": self._base}
+        makers = {"row": self._apart, "lane": self._apart, "step": self._step, "base": self._base}
         found = self.found
         if access is None or found is None:
             return []
-        told = [one for which in self.amiss if (one := makers[which](access, found, column))]
+        told = [one for which in self.amiss if (one := makers[which](access, found, column, which))]
         used = line_of_exchange(self.run, self.products, self.side, p, access)
         return told if used is None else [replace(one, line=used) for one in told]
 
-    def _row(self, access: Node, found: _Coefficients, column: str) -> Observation:
-        along = "one row of Y" if self.name == "left" else "one column of Y"
-        return self._apart(access, column, "row", along, found.row)
-
-    def _lane(self, access: Node, found: _Coefficients, column: str) -> Observation:
-        return self._apart(access, column, "lane", "one product", found.lane)
-
-    def _apart(self, access: Node, column: str, aspect: str, along: str, number: int) -> Observation:
+    def _apart(self, access: Node, found: _Coefficients, column: str, aspect: str) -> Observation:
         """What lies apart by another stride than its own."""
         within = aspect == "lane"
+        number, along = found.row, "one row of Y" if self.name == "left" else "one column of Y"
+        if within:
+            number, along = found.lane, "one product"
         text = f"from {along} to the next, the elements of {self.side.operand.letter} are {{0}} apart"
         line = line_along(self.run, access, number, last=not within)
         expected = f"{self.side.operand.strides[within]} = {self.strides[within]}"
         return self.told(column, aspect, line, text, expected, number)
 
-    def _step(self, access: Node, found: _Coefficients, column: str) -> Observation:
+    def _step(self, access: Node, found: _Coefficients, column: str, aspect: str) -> Observation:
         """How the operand moves on from iteration to iteration."""
         side, along_k, unit = self.side, self.strides[1], self.side.operand.unit
         line = self.line_of_step
@@ -156,12 +158,12 @@ class _Walk:
         before, after = (self.covered(i) for i in (0, 1))
         if len(before) and len(after) and after.min() - before.min() == found.step / along_k * unit:
             text = f"k of {side.operand.letter} moves by {{0}} from one iteration to the next ({span(before)}, then {span(after)})"
-            return self.told(column, "step", line, text, "{1}", found.step // along_k * unit, found.depth * unit)
+            return self.told(column, aspect, line, text, "{1}", found.step // along_k * unit, found.depth * unit)
         text = f"the addresses of {side.operand.letter} move by {{0}} from one iteration to the next"
         expected = f"{{1}} times {side.operand.strides[1]} = {along_k}"
-        return self.told(column, "step", line, text, expected, found.step, found.depth)
+        return self.told(column, aspect, line, text, expected, found.step, found.depth)
 
-    def _base(self, access: Node, found: _Coefficients, column: str) -> Observation | None:
+    def _base(self, access: Node, found: _Coefficients, column: str, aspect: str) -> Observation | None:
         """Where the tile begins, along its rows or along k."""
         (along_row, along_k), letter = self.strides, self.side.operand.letter
         if found.base % along_row == 0 and along_row > along_k:
@@ -222,11 +224,9 @@ def _other_row(walk: _Walk, wrong: Array) -> Observation:
     line = line_of_place(run, products, side, e, p, "rows")
     height, own = side.operand.height, products.rows(side)
     index_of, other = products.left.operand.index_of, products.left
-    together = (
-        index_of is not None and looked_up(run, other)[e, p] == index_of(run.problem, side.offset[e : e + 1, p])[0]
-    )
+    alike = index_of is not None and looked_up(run, other)[e, p] == index_of(run.problem, side.offset[e : e + 1, p])[0]
     if (
-        together and not ((side.row - own[:, None])[wrong] % height).any()
+        alike and not ((side.row - own[:, None])[wrong] % height).any()
     ):  # whole blocks of another row, with their places in X
         line = line_of_loop(run, products, "stop" if products.iteration[p] else "start") or line
     text = f"for {products.element(e)}, {element(run, side, e, p)} is multiplied"
@@ -241,9 +241,11 @@ def check_k(run: Run, products: Products) -> list[Observation]:
     wrong = products.live & (left.k // unit != right.k // unit)
     if not wrong.any():
         return []
-    if looked := check_index(run, products):
-        return looked
     walks = [_Walk(run, products, name) for name in ("left", "right")]
+    again = [walk for walk in walks if unit == 1 and walk.meets_again]
+    looked = check_index(run, products)
+    if looked and (again != walks[1:] or looked[0].aspect == "element"):
+        return looked
     if all(walk.regular for walk in walks) and (apart := _step_apart(walks) or _begin_apart(walks)):
         return [apart]
     blamed = [walk for walk in walks if not walk.regular] or walks
@@ -251,7 +253,7 @@ def check_k(run: Run, products: Products) -> list[Observation]:
     if walks[0].takes_turns:  # neither walks as one is known here: the words in their order are right
         blamed = [walks[0] if (np.diff(words) == unit).all() else walks[1]]
     elif not right.operand.strides:  # whose rows are right
-        blamed = [walks[0]]
+        blamed = walks[1:] if again == walks[1:] else walks[:1]
     told = [one for walk in blamed for one in walk.observed(wrong, "k")]
     if told:
         return told if len(blamed) == 1 else [_expecting(one, "the same k on both sides") for one in told]

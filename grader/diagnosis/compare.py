@@ -38,13 +38,13 @@ def compare(run: Run) -> list[Observation]:
     placed, moved = put_right(run, [products for _, products in followed])
     strides = any(one.aspect.startswith("stride") for one in placed)  # which explain what is missing
     found = placed if strides else [*found, *placed]
+    if any(one.aspect == "order" for one in placed):  # nothing else of a tile is certain before
+        return first_of_each(found)
     for (stores, _), products in zip(followed, moved, strict=True):
         with contextlib.suppress(Untraceable):
             found += _of_program(run, stores, products)
     if run.ended and run.config.split_k > 1 and not any(one.column in ("rows", "k", "store") for one in found):
-        found += _of_slices(
-            run, [_with_lost(run, stores, one) for (stores, _), one in zip(followed, moved, strict=True)]
-        )
+        found += _of_slices(run, [_with_lost(run, at, one) for (at, _), one in zip(followed, moved, strict=True)])
     return first_of_each(found)
 
 

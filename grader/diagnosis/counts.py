@@ -2,13 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 import numpy as np
 
 from grader.diagnosis.addresses import line_between_slices, line_of_slice
-from grader.diagnosis.definition import line_of_loop, line_of_mask, loop_around, loops_around
+from grader.diagnosis.definition import (
+    inside_loop,
+    line_of_condition,
+    line_of_loop,
+    line_of_mask,
+    line_of_skip,
+    loop_around,
+    loops_around,
+    rounds,
+)
 from grader.diagnosis.fit import named
+from grader.diagnosis.flow import Term
 from grader.diagnosis.observation import Number, Observation, plain, span
 from grader.diagnosis.provenance import Array
 from grader.diagnosis.relation import Products, Run, Side, load_of
@@ -44,7 +54,9 @@ def check_counts(run: Run, parts: Sequence[Products]) -> list[Observation]:
         begins = {int(part.left.k[0][part.live[0]].min()) for part in parts if part.live[0].any()}
         ends = {int(part.left.k[0][part.live[0]].max()) for part in parts if part.live[0].any()}
         which = "stop" if len(ends) == 1 < len(begins) else "start"
-        line = _line(run, parts, which, twice)
+        apart = len(parts) > 1 or not one.iterates  # what reaches into the next tile is no step that is too small
+        line = _line_of_reach(run, parts, twice) if apart and not len(missing) else None
+        line = line or _line(run, parts, which, twice)
         found.append(one.seen("count", "twice", line, text, "each k once"))
     if len(missing):
         met = np.flatnonzero(needed & (counts > 0))
@@ -72,17 +84,66 @@ def _together(parts: Sequence[Products]) -> str:
 
 
 def _line(run: Run, parts: Sequence[Products], which: str, amiss: Array) -> int | None:
-    """Where the start, or the stop, of the loop over k was made; of slices without such a loop, their place along k. Of some elements
-    of each word alone, the loop over these."""
-    one, terms = parts[0], parts[0].flow.terms
-    inside, unit = (terms[0].line or 0 if terms else 0), one.right.operand.unit
-    if loops_around(run.text, inside) and len(np.unique(amiss % unit)) < unit:
-        return loops_around(run.text, inside)[0].lineno
-    line = line_of_loop(run, one, which) or one.store.line
+    """Where it is decided which k are met: the condition of a multiplication; where the start, or the stop, of the loop over k was made;
+    of slices without such a loop, their place along k. Of some elements of each word alone, the loop over these."""
+    one, inside = parts[0], inside_loop(run, parts[0])
+    outer = {loop.lineno for loop in loops_around(run.text, one.store.line or 0)}
+    loops = [loop.lineno for loop in loops_around(run.text, inside) if loop.lineno not in outer]
+    if loops and len(np.unique(amiss % one.right.operand.unit)) < one.right.operand.unit:
+        return loops[0]
+    if line := _line_of_condition(run, parts, amiss):
+        return line
+    met = np.concatenate([part.left.k[part.live] for part in parts])
+    beyond = not met.size or amiss.min() > met.max() or amiss.max() < met.min()
+    skipped = line_of_skip(run.text, inside) if loops and not np.isin(amiss, met).any() else None
+    if skipped and (not beyond or _loaded(run, one, amiss)):
+        return skipped
+    if beyond and len(loops) > 1 and rounds(run, one.program, loops[0]) != 1:
+        inside = loops[0]  # what the inner loop does is right each time
+    line = line_of_loop(run, one, which, inside) or one.store.line
     if len(parts) > 1 and which == "start" and (moved := line_between_slices(run, parts)):
         return moved
     loop = loop_around(run.text, inside) if len(parts) > 1 else None
     return line_of_slice(run, one) if loop is not None and line == loop.lineno else line
+
+
+def _loaded(run: Run, one: Products, k: Array) -> bool:
+    """Whether a program loaded elements of X at some of these k."""
+    loads = (node for node in run.tape.accesses[one.program] if node.tensor == one.left.operand.tensor)
+    places = (one.left.operand.place(run.problem, load.offsets[load.active])[1] for load in loads)
+    return any(np.isin(k, along).any() for along in places)
+
+
+def _line_of_condition(run: Run, parts: Sequence[Products], amiss: Array) -> int | None:
+    """The condition of a multiplication that meets some k once more, or that only other programs run and that is as deep as these."""
+    nodes, tiles = run.tape.nodes, list(_tiles(parts))
+    mine = {term.line for _, term, _ in tiles}
+    again = {term.line for part, term, tile in tiles if (np.isin(part.left.k, amiss) & part.live)[:, tile].any()}
+    dots = (node for node in run.provenance.products(range(len(nodes))) if node.op == "dot")
+    deep = {node.line for node in dots if nodes[node.inputs[0]].shape[-1] >= len(amiss)}
+    for line in again or deep - mine:
+        beside = max((other or 0 for other in mine - {line}), default=0)
+        if line and (beside or not mine) and (found := line_of_condition(run.text, line, beside, leaving=False)):
+            return found
+    return None
+
+
+def _line_of_reach(run: Run, parts: Sequence[Products], twice: Array) -> int | None:
+    """The mask of a whole tile whose last k belong to another tile, which begins there."""
+    tiles = [(part, tile[part.left.asked[0, tile]]) for part, _, tile in _tiles(parts)]
+    begins = {int(part.left.k[0, tile].min()) for part, tile in tiles if tile.size}
+    for part, tile in tiles:
+        k = part.left.k[0, tile]
+        again, whole = np.isin(k, twice), part.live[0, tile][k < run.sizes[2]].all()
+        if whole and again.any() and not again[0] and int(k[again].min()) in begins:
+            return _mask_along_k(run, part.left, int(tile[again][0]))
+    return None
+
+
+def _tiles(parts: Sequence[Products]) -> Iterator[tuple[Products, Term, Array]]:
+    """Each multiplication of some programs, and which of the products are its own."""
+    for part in parts:
+        yield from ((part, term, np.flatnonzero(part.term == t)) for t, term in enumerate(part.flow.terms))
 
 
 def _missing(run: Run, parts: Sequence[Products], e: int, missing: Array, where: str, which: str) -> Observation:
@@ -94,6 +155,8 @@ def _missing(run: Run, parts: Sequence[Products], e: int, missing: Array, where:
         unit, words = side.operand.unit, side.k[at] // side.operand.unit
         rows = run.sizes[0] if side is part.left else run.sizes[1]
         masked = side.asked[at] & part.alive[at] & ~side.live[at] & (side.row[at] >= 0) & (side.row[at] < rows)
+        found = masked & ~np.isin(words, missing // unit) & (side.k[at] < run.sizes[2])
+        masked &= ~np.isin(part.lane, part.lane[found])  # lanes whose k another tile has are left out as they should be
         if np.isin(missing // unit, words[masked]).all():
             p = int(np.flatnonzero(masked & np.isin(words, missing // unit))[0])
             text = f"the mask of {side.operand.letter} leaves out k = {span(missing)}, and K = {run.sizes[2]}{_together(parts)}"
@@ -138,9 +201,7 @@ def check_masks(run: Run, products: Products) -> list[Observation]:
         if counts.any():
             e, p = (int(i) for i in np.argwhere(counts)[0])
             access, letter = load_of(run, side, p), side.operand.letter
-            text = (
-                f"where its mask leaves {letter} out, the operand holds {plain(side.value[e, p])} and is multiplied by "
-            )
+            text = f"where its mask leaves {letter} out, the operand holds {plain(side.value[e, p])} and meets "
             text += f"{other.operand.letter}[{other.row[e, p]}, {other.k[e, p]}] = {plain(other.value[e, p])}"
             line = access.line if access else None
             return [products.seen("mask", f"{letter} counts", line, text, "0 on one of the two sides", p=p)]

@@ -11,19 +11,21 @@ import ast
 import contextlib
 from collections.abc import Callable, Iterator, Sequence
 from functools import lru_cache
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from grader.diagnosis.provenance import FAR, NONE, Array, Untraceable
+from grader.diagnosis.provenance import FAR, Array, Untraceable
 from grader.diagnosis.tape import MOVES, Node
 from grader.parsing import parse
 
 if TYPE_CHECKING:
     from grader.diagnosis.relation import Products, Run, Side
 
-Around = ast.For | ast.While | ast.If
+Loop = ast.For | ast.While
+Around = Loop | ast.If
 Assigns = ast.Assign | ast.AugAssign | ast.AnnAssign
+Asked = Callable[[Node], bool]
 ORDERS = ("reshape", "trans", "join", "cat", "gather", "split")
 """Operations that put a tile's elements into another order."""
 
@@ -34,7 +36,7 @@ def address_nodes(run: Run, access: Node) -> list[Node]:
     return behind(run, pointer, stop=lambda node: node.op in ("load", "dot"))
 
 
-def behind(run: Run, number: int, stop: Callable[[Node], bool] = lambda node: False) -> list[Node]:
+def behind(run: Run, number: int, stop: Asked = lambda node: False) -> list[Node]:
     """A node and all that it was computed from, in the order in which they were made."""
     waiting, seen = [number], {number}
     while waiting:
@@ -100,11 +102,7 @@ def is_program_id(node: Node) -> bool:
 
 
 def line_of_base(
-    run: Run,
-    access: Node,
-    axis: int | None = None,
-    given: Callable[[Node], bool] = is_program_id,
-    right: Node | None = None,
+    run: Run, access: Node, axis: int | None = None, given: Asked = is_program_id, right: Node | None = None
 ) -> int | None:
     """Where what a tile begins with along one axis was made of something given, such as a program id; None: along any axis.
 
@@ -123,7 +121,7 @@ def line_of_base(
     return earlier[-1] if earlier else merged or scalars[-1].line
 
 
-def _computed_with(nodes: Sequence[Node], given: Callable[[Node], bool]) -> list[Node]:
+def _computed_with(nodes: Sequence[Node], given: Asked) -> list[Node]:
     """Those of some nodes, in their order, that are given or depend on one that is."""
     found: dict[int, Node] = {}
     for node in nodes:
@@ -156,12 +154,8 @@ def line_of_count(run: Run, access: Node, counts: tuple[int, int]) -> int | None
         if node.size == 1 and of in ({0}, {1}) and node.data is not None:
             last[node.line] = node
             divided.update({node.line: max(of)} if "div" in node.op else {})
-    wrong = [
-        line
-        for line, axis in divided.items()
-        if int(run.provenance.values(last[line].number).reshape(-1)[0]) != counts[axis]
-    ]
-    return wrong[0] if wrong else None
+    made = {line: int(run.provenance.values(node.number).reshape(-1)[0]) for line, node in last.items()}
+    return next((line for line, axis in divided.items() if made[line] != counts[axis]), None)
 
 
 def _is_along(run: Run, node: Node, shape: tuple[int, ...], axis: int | None) -> bool:
@@ -177,30 +171,44 @@ def start_of_sum(run: Run, number: int) -> int | None:
         carried = [i for i in node.inputs if run.provenance.carries(i)]
         others = [i for i in node.inputs if i not in carried and run.tape.nodes[i].size == node.size]
         if node.op == "dot" and len(node.inputs) > 2:
-            carried, others = (
-                ([node.inputs[2]], []) if run.provenance.carries(node.inputs[2]) else ([], [node.inputs[2]])
-            )
+            summed = run.provenance.carries(node.inputs[2])
+            carried, others = ([node.inputs[2]], []) if summed else ([], [node.inputs[2]])
         elif node.op == "dot":
             return node.line
         following = [i for i in carried if run.tape.nodes[i].op in ("dot", "fadd", "add", "fma")] or carried
-        begins = others and all(run.provenance.is_product(run.tape.nodes[i]) for i in carried)
+        begins = others and all(
+            run.provenance.is_product(one) or one.op == "reduce" for one in map(run.tape.nodes.__getitem__, carried)
+        )
         if not following or begins:
             return run.tape.nodes[others[-1]].line if others else node.line
         node = run.tape.nodes[following[0]]
 
 
-def line_of_loop(run: Run, products: Products, which: str) -> int | None:
-    """What decides which products reach a tile: the "start" or the "stop" of the loop that makes them; the condition of its store where
-    that is all that comes between them, or instead of them."""
-    terms = [term.line for term in products.flow.terms]
-    made = terms or [node.line for node in run.provenance.products(range(len(run.tape.nodes)))]
-    stored = products.store.line or 0
-    above = last_loop(run.text, stored)
+def inside_loop(run: Run, products: Products) -> int:
+    """A line inside the loop that makes the products, or that would make them: of a function, where it was called."""
+    made = [term.line for term in products.flow.terms]
+    made = made or [node.line for node in run.provenance.products(range(len(run.tape.nodes)))]
+    above = last_loop(run.text, products.store.line or 0)
     inside = next((line for line in made if line), 0 if above is None else above.lineno + 1)
+    return inside if loops_around(run.text, inside) else run.tape.caller(inside) or inside
+
+
+def line_of_loop(run: Run, products: Products, which: str, inside: int | None = None) -> int | None:
+    """What decides which products reach a tile: the "start" or the "stop" of the loop that makes them; the condition of its store where
+    that is all that comes between them, or instead of them. inside: a line in that loop."""
+    inside, stored, terms = inside or inside_loop(run, products), products.store.line or 0, products.flow.terms
     loop = loop_around(run.text, inside)
     between = loop is not None and loop.lineno < stored <= (loop.end_lineno or 0)
     deciding = line_of_condition(run.text, stored, inside, leaving=not between) if between or not terms else None
     return deciding or line_of_bound(run.text, inside, which if terms else "stop")
+
+
+def rounds(run: Run, program: int, loop: int) -> int:
+    """How often a program came to the loop of a line from elsewhere in the loop around it; 1 where it runs that one alone."""
+    loops = (loop_around(run.text, line) for line in (loop + 1, loop))
+    inner, outer = (range(one.lineno + 1, _last(one) + 1) for one in loops if one)
+    within = [line in inner for node in run.tape.programs[program] if (line := run.tape.nodes[node].line) in outer]
+    return sum(now and not before for before, now in zip([False, *within], within, strict=False)) or len(within[:1])
 
 
 def line_of_place(run: Run, products: Products, side: Side, e: int, p: int, column: str) -> int | None:
@@ -217,7 +225,8 @@ def line_of_place(run: Run, products: Products, side: Side, e: int, p: int, colu
     before = np.flatnonzero(products.iteration == products.iteration[p] - 1)
     if len(before):
         previous = run.load_of(int(side.node[before[0]]), side.operand.tensor)
-        return (line_of_step(run, previous, access) if previous else None) or access.line
+        moves = previous is not None and not np.array_equal(previous.offsets, access.offsets)
+        return (line_of_step(run, previous, access) if previous and moves else None) or access.line
     axis = changing_axis(side.operand.place(run.problem, access.offsets)[column == "k"])
     made = None if axis is None else line_of_order(run, access, axis)
     if made is None and run.config.split_k > 1 and column == "k":
@@ -229,44 +238,22 @@ def line_of_place(run: Run, products: Products, side: Side, e: int, p: int, colu
 
 
 def line_of_element(run: Run, load: Node, taken: Array, own: Array) -> int | None:
-    """Where a load's addresses came to other elements than their own, by what lies between the two: along one axis, where its lanes
-    got their numbers; the same for all lanes, where these begin if no program id is in it. Else where the pointer was made.
+    """Where a load's addresses came to other elements than their own. taken, own: offsets of some lanes.
 
-    taken, own: offsets of some lanes. Rows of the tensor apart, that is where their number was made.
+    Apart along one axis of the tensor, where their number there was made; the same for all lanes, where these begin if no program id
+    is in it. Else where the pointer was made.
     """
     pointer = line_of_argument(run.text, load.line or 0, "pointer") or load.line
-    places, first, which = np.unique(taken, return_index=True, return_inverse=True)
-    apart = (own - taken)[first]
-    known = {name: size for name, size in run.problem.scalars.items() if name.startswith("stride") and size > 1}
-    moved = {name for name, size in known.items() if not (apart % size).any()}
-    largest = max((known[name] for name in moved), default=0)
-    if index := line_of_index(run.text, load.line or 0, {name for name in moved if known[name] == largest}):
+    differ, rest = [], np.stack([own, taken])
+    for stride in sorted(run.problem.tensors[load.tensor].stride(), reverse=True):
+        numbers, rest = np.divmod(rest, max(1, stride))
+        differ += [stride] if (numbers[0] != numbers[1]).any() else []
+    strides = {name for name, size in run.problem.scalars.items() if name.startswith("stride") and [size] == differ}
+    if index := line_of_index(run.text, load.line or 0, strides):
         return index
-    if (apart[which] != own - taken).any():  # one element in the place of several
-        return pointer
-    if (apart == apart[0]).all():
-        return pointer if any(map(is_program_id, address_nodes(run, load))) else line_of_base(run, load)
-    at = np.minimum(np.searchsorted(places, load.offsets), len(places) - 1)
-    right = np.where(places[at] == load.offsets, load.offsets + apart[at], NONE)
-    for axis, length in enumerate(load.shape):
-        lanes, there = (np.moveaxis(one, axis, 0).reshape(length, -1) for one in (right, load.offsets))
-        column = int((lanes != NONE).all(axis=0).argmax())
-        if (lanes[:, column] == NONE).any() or len(np.unique(lanes[:, column] - there[:, column])) == 1:
-            continue
-        made = [
-            (node.line, np.diff(values))
-            for node, values in _along(run, load, axis)
-            if node.op not in ("make_range", *MOVES)
-        ]
-        steps = np.diff(lanes[:, column])
-        wrong = (line for line, one in made if line and _alike(one, made[-1][1]) and not _alike(one, steps))
-        return next(wrong, pointer)
-    return pointer
-
-
-def _alike(one: Array, other: Array) -> bool:
-    """Whether numbers are the same up to a factor."""
-    return bool((one * np.abs(other).max(initial=0) == other * np.abs(one).max(initial=0)).all())
+    given = any(map(is_program_id, address_nodes(run, load)))
+    alike = (own - taken == own[0] - taken[0]).all()
+    return line_of_base(run, load) if alike and not given else pointer
 
 
 def changing_axis(along: Array) -> int | None:
@@ -280,7 +267,8 @@ def line_of_order(run: Run, access: Node, axis: int) -> int | None:
     final = made[-1][1] if made else np.zeros(1)
     if (final == final[0]).all():
         return None
-    return next((line for line, one in made if line and _alike(one, final)), None)
+    alike = (line for line, one in made if line and (one * np.abs(final).max() == final * np.abs(one).max()).all())
+    return next(alike, None)
 
 
 def line_of_lanes(run: Run, access: Node, axis: int, stride: int) -> int | None:
@@ -334,6 +322,12 @@ def line_of_exchange(run: Run, products: Products, side: Side, p: int, access: N
     return next((node.line for node in way if access.number in node.inputs and node.op not in MOVES), term.line)
 
 
+def line_of_moved(run: Run, store: Node) -> int | None:
+    """Where the sums that a store takes were last brought into another order; None where they never were."""
+    after = behind(run, store.inputs[0], stop=run.provenance.is_product)
+    return next((node.line for node in after[::-1] if node.op in ORDERS and run.provenance.carries(node.number)), None)
+
+
 def _elements_missed(products: Products, side: Side, p: int) -> Array:
     """The elements, as numbers of row and k, that an operand should have brought to a product's multiplication; none where it did."""
     here = products.term == products.term[p]
@@ -379,24 +373,19 @@ def line_of_result(text: str, name: str) -> int | None:
 @lru_cache(1024)
 def around(text: str, line: int) -> list[Around]:
     """The loops and conditions that a line stands in, the innermost first."""
-    found = [node for node in ast.walk(_tree(text)) if isinstance(node, Around) and node.lineno < line <= _last(node)]
-    return sorted(found, key=lambda node: -node.lineno)
+    return sorted((one for one in _all(text, Around) if one.lineno < line <= _last(one)), key=lambda one: -one.lineno)
 
 
-def loop_around(text: str, line: int) -> ast.For | ast.While | None:
+def loop_around(text: str, line: int) -> Loop | None:
     """The innermost loop around a line, one that runs a written number of times only where there is no other."""
     loops = loops_around(text, line)
-    counting = (
-        loop
-        for loop in loops
-        if isinstance(loop, ast.While) or any(map(_uses, getattr(loop.iter, "args", [loop.iter])))
-    )
-    return next(counting, loops[0] if loops else None)
+    counting = (loop for loop in loops if isinstance(loop, ast.While) or _uses_of_range(loop))
+    return next(counting, next(iter(loops), None))
 
 
-def loops_around(text: str, line: int) -> list[ast.For | ast.While]:
+def loops_around(text: str, line: int) -> list[Loop]:
     """All loops around a line, the innermost first."""
-    return [node for node in around(text, line) if isinstance(node, ast.For | ast.While)]
+    return [node for node in around(text, line) if isinstance(node, Loop)]
 
 
 def in_one_loop(text: str, line: int, called: int | None, stored: int | None) -> bool:
@@ -408,18 +397,19 @@ def in_one_loop(text: str, line: int, called: int | None, stored: int | None) ->
     return len(inside) == 1 and not (isinstance(inside[0], ast.For) and _unrolled(inside[0]))
 
 
+def _uses_of_range(loop: ast.For) -> set[str]:
+    """The names in what a loop runs over; none where the number of its rounds is written down."""
+    return set().union(*map(_uses, getattr(loop.iter, "args", [loop.iter])))
+
+
 def _unrolled(loop: ast.For) -> bool:
     """Whether a loop's number of rounds is written down: tl.static_range, or a range of numbers alone."""
-    call = loop.iter
-    return ast.unparse(getattr(call, "func", call)).endswith("static_range") or not any(
-        map(_uses, getattr(call, "args", [call]))
-    )
+    return ast.unparse(getattr(loop.iter, "func", loop.iter)).endswith("static_range") or not _uses_of_range(loop)
 
 
-def last_loop(text: str, line: int) -> ast.For | ast.While | None:
+def last_loop(text: str, line: int) -> Loop | None:
     """The last loop that ends above a line."""
-    loops = [node for node in ast.walk(_tree(text)) if isinstance(node, ast.For | ast.While) and _last(node) < line]
-    return max(loops, key=lambda node: node.lineno, default=None)
+    return max((node for node in _all(text, Loop) if _last(node) < line), key=lambda node: node.lineno, default=None)
 
 
 def made_before(text: str, names: set[str], line: int) -> int | None:
@@ -466,11 +456,8 @@ def line_of_use(text: str, line: int) -> int | None:
     if not isinstance(loop, ast.For):
         return None
     counted = _names(loop.target)
-    used = min(
-        (one for one in _behind(text, line, loop) if counted & _uses(one.value)),
-        key=lambda one: one.lineno,
-        default=None,
-    )
+    using = (one for one in _behind(text, line, loop) if counted & _uses(one.value))
+    used = min(using, key=lambda one: one.lineno, default=None)
     return None if used is None else made_before(text, _uses(used.value) - counted, loop.lineno) or used.lineno
 
 
@@ -492,43 +479,35 @@ def line_of_condition(text: str, line: int, beside: int, *, leaving: bool) -> in
     """
     for node in around(text, line):
         returns = any(isinstance(one, ast.Return) for one in node.body)
-        if (
-            isinstance(node, ast.If | ast.While)
-            and (returns or not leaving)
-            and not node.lineno < beside <= _last(node)
-        ):
+        if not isinstance(node, ast.For) and (returns or not leaving) and not node.lineno < beside <= _last(node):
             names = _uses(node.test) - set().union(*map(_targets, _within(text, node)))
             decided_here = isinstance(node, ast.If) and not isinstance(node.test, ast.Name)
             return node.lineno if decided_here else made_before(text, names, node.lineno) or node.lineno
     return None
 
 
+def line_of_skip(text: str, line: int) -> int | None:
+    """The condition, one without an else, that a line stands in by itself, or where that was made."""
+    alone = isinstance(block := next(iter(around(text, line)), None), ast.If) and not block.orelse
+    return line_of_condition(text, line, 0, leaving=False) if alone else None
+
+
 def line_of_idle(text: str, stored: int | None) -> int | None:
     """The condition that may keep a program from a store, of any line where none is given: around it, or one to return above it."""
-    calls = [
-        node
-        for node in ast.walk(_tree(text))
-        if isinstance(node, ast.Call) and ast.unparse(node.func).endswith(("store", "atomic_add"))
-    ]
+    calls = (node for node in _all(text, ast.Call) if ast.unparse(node.func).endswith(("store", "atomic_add")))
     line = stored or max((call.lineno for call in calls), default=0)
-    start = max(
-        (node.lineno for node in ast.walk(_tree(text)) if isinstance(node, ast.FunctionDef) and node.lineno < line),
-        default=0,
-    )
-    above = [node for node in ast.walk(_tree(text)) if isinstance(node, ast.If) and start < node.lineno < line]
-    found = [
+    above = (node for node in _all(text, ast.If) if _start(text, line) < node.lineno < line)
+    leaves = (
         node
         for node in above
-        if (line <= _last(node) and not node.orelse) or any(isinstance(one, ast.Return) for one in node.body)
-    ]
-    return found[0].lineno if found else None
+        if any(isinstance(one, ast.Return) for one in node.body) or (line <= _last(node) and not node.orelse)
+    )
+    return next((int(node.lineno) for node in leaves), None)
 
 
 def line_of_argument(text: str, line: int, which: str) -> int | None:
     """Where the "pointer" of a load, or the "mask" of any access, was made that is a name alone at a line; or the "value" of a store."""
-    for call in (
-        node for node in ast.walk(_tree(text)) if isinstance(node, ast.Call) and node.lineno <= line <= _last(node)
-    ):
+    for call in _calls(text, line):
         given = {keyword.arg: keyword.value for keyword in call.keywords}
         kind = ast.unparse(call.func)
         if kind.endswith("load"):
@@ -542,9 +521,7 @@ def line_of_argument(text: str, line: int, which: str) -> int | None:
 
 def line_of_index(text: str, line: int, strides: set[str]) -> int | None:
     """Where the variable was made that is multiplied by one of these strides in the address of a load; what is no variable alone, there."""
-    calls = [
-        node for node in ast.walk(_tree(text)) if isinstance(node, ast.Call) and node.lineno <= line <= _last(node)
-    ]
+    calls = _calls(text, line)
     names = set().union(*map(_uses, calls))
     addresses: list[ast.AST] = [*calls, *(one for one in _before(text, line) if names & _targets(one))]
     for product in (node for address in addresses for node in ast.walk(address) if isinstance(node, ast.BinOp)):
@@ -556,7 +533,7 @@ def line_of_index(text: str, line: int, strides: set[str]) -> int | None:
     return None
 
 
-def _behind(text: str, line: int, loop: ast.For | ast.While) -> Iterator[Assigns]:
+def _behind(text: str, line: int, loop: Loop) -> Iterator[Assigns]:
     """The assignments of a loop that the statement at a line depends on, the nearest first."""
     inside = _within(text, loop)
     statements = [node for node in ast.walk(loop) if isinstance(node, ast.stmt) and node.lineno <= line <= _last(node)]
@@ -574,9 +551,22 @@ def _behind(text: str, line: int, loop: ast.For | ast.While) -> Iterator[Assigns
 
 def _before(text: str, line: int) -> list[Assigns]:
     """The assignments above a line of the same function."""
-    starts = (node.lineno for node in ast.walk(_tree(text)) if isinstance(node, ast.FunctionDef))
-    first = max((start for start in starts if start < line), default=0)
-    return [one for one in _made(text) if first < one.lineno < line]
+    return [one for one in _made(text) if _start(text, line) < one.lineno < line]
+
+
+def _start(text: str, line: int) -> int:
+    """Where the function around a line begins."""
+    return max((node.lineno for node in _all(text, ast.FunctionDef) if node.lineno < line), default=0)
+
+
+def _calls(text: str, line: int) -> list[ast.Call]:
+    """The calls that a line is part of."""
+    return [call for call in _all(text, ast.Call) if call.lineno <= line <= _last(call)]
+
+
+def _all(text: str, kind: Any) -> list[Any]:
+    """Every node of a kind in a module."""
+    return [node for node in ast.walk(_tree(text)) if isinstance(node, kind)]
 
 
 @lru_cache(16)
@@ -587,7 +577,7 @@ def _tree(text: str) -> ast.Module:
 @lru_cache(16)
 def _made(text: str) -> list[Assigns]:
     """Every assignment of a module, from its first line to its last."""
-    return sorted((node for node in ast.walk(_tree(text)) if isinstance(node, Assigns)), key=lambda node: node.lineno)
+    return sorted(_all(text, Assigns), key=lambda node: node.lineno)
 
 
 def _targets(one: Assigns) -> set[str]:

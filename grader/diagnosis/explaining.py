@@ -57,9 +57,7 @@ class Failure:
     def failing(self) -> list[Outcome]:
         """The public outcomes that are wrong, whatever the order of their programs."""
         both = zip(self.outcomes, self.findings, strict=True)
-        return [
-            outcome for outcome, finding in both if went_wrong(outcome, finding) and not self.lab.hides(outcome.case)
-        ]
+        return [one for one, finding in both if went_wrong(one, finding) and not self.lab.hides(one.case)]
 
 
 @dataclass(frozen=True)
@@ -111,6 +109,8 @@ def _merged(launches: Sequence[_Launch], catalogued: frozenset[str]) -> list[Obs
     """
     found: list[Observation] = []
     for launch in launches:
+        if any(one.aspect == "order" for one in found):  # which explains whatever stands elsewhere
+            break
         known = {one.column for one in found}
         found += [
             _agreed(one, launch, launches, catalogued)
@@ -125,9 +125,7 @@ def _agreed(one: Observation, launch: _Launch, launches: Sequence[_Launch], cata
 
     catalogued: the cases that the catalogue has, whose launches must agree on a mistake too.
     """
-    others = [
-        other for known in launches if known is not launch for other in known.observations if other.key == one.key
-    ]
+    others = [other for each in launches if each is not launch for other in each.observations if other.key == one.key]
     if any(other.case in catalogued and other.mistake != one.mistake for other in others):
         one = replace(one, mistake="", what="", hint="")
     apart = [
@@ -268,20 +266,8 @@ def run_of(lab: Lab, bundle: KernelBundle, case: str, config: int, problem: Prob
     assert expected is not None
     tape = parse(outcome.flow)
     provenance = Provenance(tape, expected.left.tensor, expected.right.tensor, alone=bool(expected.subtracted))
-    ended = outcome.y is not None
-    return Run(
-        lab,
-        expected,
-        problem,
-        bundle.configs[config],
-        launch.grid,
-        tape,
-        provenance,
-        y.numpy(),
-        wrong.numpy(),
-        ended,
-        bundle.made.text,
-    )
+    given = (lab, expected, problem, bundle.configs[config], launch.grid, tape, provenance)
+    return Run(*given, y.numpy(), wrong.numpy(), outcome.y is not None, bundle.made.text)
 
 
 def defect(case: str, config: int, error: Exception) -> str:

@@ -21,9 +21,7 @@ def fit(target: Array, variables: Mapping[str, Array]) -> dict[str, int] | None:
     A variable that does not vary has the coefficient 0, and its share is in the constant.
     """
     flat = target.reshape(-1).astype(np.int64)
-    columns = {
-        name: np.broadcast_to(values, target.shape).reshape(-1).astype(np.int64) for name, values in variables.items()
-    }
+    columns = {name: np.broadcast_to(one, target.shape).reshape(-1).astype(np.int64) for name, one in variables.items()}
     varying = {name: values for name, values in columns.items() if len(values) and (values != values[0]).any()}
     if not len(flat):
         return None

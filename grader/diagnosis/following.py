@@ -130,13 +130,8 @@ class _Walk:
 
     def _step(self, node: Node, path: _Path) -> None:
         if not self.provenance.carries(node.number):
-            self._add(
-                node.line,
-                node.number,
-                self._values(node.number, path.lanes),
-                path,
-                self.provenance.sources(node.number),
-            )
+            sources = self.provenance.sources(node.number)
+            self._add(node.line, node.number, self._values(node.number, path.lanes), path, sources)
         elif self.provenance.is_product(node) or self._meets_others(node):
             self._product(node, path)
         elif node.op == "load":

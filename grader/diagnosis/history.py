@@ -37,11 +37,8 @@ MAX_STEPS = 8
 
 def told(links: list[HistoryStep]) -> str:
     """What became of an element, step by step: every change, and of operations without a symbol their name and result."""
-    changes = [
-        later
-        for earlier, later in itertools.pairwise(links)
-        if later.done and (later.value != earlier.value or later.op in SYMBOLS)
-    ]
+    pairs = itertools.pairwise(links)
+    changes = [now for before, now in pairs if now.done and (now.value != before.value or now.op in SYMBOLS)]
     steps = [link.done for link in changes]
     if len(steps) > MAX_STEPS:
         steps = [*steps[: MAX_STEPS // 2], "...", *steps[-MAX_STEPS // 2 :]]

@@ -36,7 +36,9 @@ def check_index(run: Run, products: Products) -> list[Observation]:
     if otherwise.any():
         e, p = first_of(products, otherwise)
         access = load_of(run, side, p)
-        line = _line_of_use(run, access, side) if access else None
+        alike = np.flatnonzero(products.live[e] & (side.k[e] == other.k[e]) & (looked[e] == looked[e, p]))
+        right = load_of(run, side, int(alike[0])) if len(alike) else None
+        line = _line_of_use(run, access, side, right) if access else None
         value = int(run.problem.tensors[side.operand.index].reshape(-1)[int(looked[e, p])])
         text = f"with {short}[{looked[e, p]}] = {value}, {element(run, side, e, p)} meets {element(run, other, e, p)}"
         expected = f"{letter}[{products.m[e]}, {other.k[e, p]}]"
@@ -73,14 +75,17 @@ def _alike(one: Node, other: Node) -> bool:
     return np.array_equal(one.offsets, other.offsets)
 
 
-def _line_of_use(run: Run, access: Node, side: Side) -> int | None:
-    """Where places were made of an element of the index: where the lanes got their order, or where it was multiplied and added."""
+def _line_of_use(run: Run, access: Node, side: Side, right: Node | None) -> int | None:
+    """Where places were made of an element of the index: where the lanes got their order, or where it was multiplied and added; only
+    here where those of another access, which are right, are made of it too."""
     axis = changing_axis(side.operand.place(run.problem, access.offsets)[1])
 
     def looked(node: Node) -> bool:
         return node.op == "load" and node.tensor == side.operand.index
 
-    return (None if axis is None else line_of_order(run, access, axis)) or line_of_base(run, access, axis, looked)
+    return (None if axis is None else line_of_order(run, access, axis)) or line_of_base(
+        run, access, axis, looked, None if right is access else right
+    )
 
 
 def behind_index(run: Run, access: Node, tensor: str) -> list[Node]:

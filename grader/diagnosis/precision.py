@@ -92,12 +92,8 @@ def _narrowed(
             return told("overflow", f"{plain(before[over][0])} as {node.type} is inf", expected)
         if node.type == "bf16" and off.max(initial=0.0) > 0:
             at = np.unravel_index(int(off.argmax()), off.shape)
-            return told(
-                "bf16", f"{before[at]:.7g} as bf16 is {after[at]:.7g}", "a result that is rounded to fp16 alone"
-            )
-        more = any(
-            run.tape.nodes[other.node].op in FLOAT_SUMS and other.node > step.node for other in products.flow.passed
-        )
+            return told("bf16", f"{before[at]:.7g} as bf16 is {after[at]:.7g}", "a result rounded to fp16 alone")
+        more = any(run.tape.nodes[one.node].op in FLOAT_SUMS and one.node > step.node for one in products.flow.passed)
         if node.type in HALF and more:
             return told("sum", _coarse(node, _peak(before)), "a sum in fp32 or int32")
     if node.op in FLOAT_SUMS and node.type in HALF:

@@ -17,6 +17,7 @@ from grader.diagnosis.definition import (
     line_of_count,
     line_of_idle,
     line_of_mask,
+    line_of_moved,
     loop_around,
 )
 from grader.diagnosis.fit import fit, named
@@ -310,6 +311,8 @@ def _misplaced(run: Run, products: Products, followed: Sequence[Products]) -> Ob
     unit = products.right.operand.unit
     if (products.left.k // unit != products.right.k // unit)[products.live].any():
         return None
+    if moved := _reordered(run, products, m, n):
+        return moved
     used = fit(store.offsets.reshape(-1)[products.flow.lanes], {"m": m, "n": n})
     if used is None:
         return None
@@ -325,6 +328,19 @@ def _misplaced(run: Run, products: Products, followed: Sequence[Products]) -> Ob
     text = f"the product of rows {span(m)} of X and rows {span(n)} of W is stored to "
     text += f"rows {span(products.m)}, columns {span(products.n)} of Y"
     return products.seen("store", "place", line_of_base(run, store), text, f"Y[{m[0]}, {n[0]}] for its first element")
+
+
+def _reordered(run: Run, products: Products, m: Array, n: Array) -> Observation | None:
+    """Sums that a reshape, or the like, brought to other places of their own tile, along both of its axes if it has both."""
+    amiss, line = np.ones(len(m), dtype=bool), line_of_moved(run, products.store)
+    for found, own, tile in zip((m, n), (products.m, products.n), places_in_output(run, products.store), strict=False):
+        amiss &= (found != own) | (own == own[0]).all()
+        amiss &= bool(np.isin(found, tile).all())
+    if line is None or not amiss.any() or ((m == products.m) & (n == products.n)).all():
+        return None
+    e = int(amiss.argmax())
+    text = f"the sum of the products of X[{m[e]}, :] and W[{n[e]}, :] comes to {products.element(e)}"
+    return products.seen("store", "order", line, text, f"Y[{m[e]}, {n[e]}]")
 
 
 def _loads_differ(run: Run, followed: Sequence[Products]) -> bool:

@@ -22,16 +22,14 @@ def reasons(failure: Failure) -> Reasons:
     end = time.monotonic() + EXPLAIN_SECONDS
     cancelled = failure.how.cancelled
     within = replace(failure, how=replace(failure.how, cancelled=lambda: cancelled() or time.monotonic() > end))
-    explained = explain(within)
-    diagnosis = (
-        _diagnosis(failure, explained.observations) if explained.observations else _unread(failure, explained.unread)
-    )
+    found = explain(within)
+    diagnosis = _diagnosis(failure, found.observations) if found.observations else _unread(failure, found.unread)
     answers = [
         diagnosis if diagnosis is not None and went_wrong(outcome, finding) and (diagnosis.mistakes or not failure.lab.hides(outcome.case))
         else None
         for outcome, finding in zip(failure.outcomes, failure.findings, strict=True)
     ]  # fmt: skip
-    return Reasons(answers, explained.defects)
+    return Reasons(answers, found.defects)
 
 
 def _diagnosis(failure: Failure, observations: Sequence[Observation]) -> Diagnosis:

@@ -131,18 +131,10 @@ class Products:
         return self.left if name == "left" else self.right
 
     def seen(
-        self,
-        column: str,
-        aspect: str,
-        line: int | None,
-        found: str,
-        expected: str = "",
-        *,
-        p: int | None = None,
-        **more: Any,
+        self, column: str, aspect: str, line: int | None, found: str, expected: str = "", *, p: int = -1, **more: Any
     ) -> Observation:
-        """An observation of this program, and of the iteration of one product."""
-        iteration = None if p is None or not self.iterates else int(self.iteration[p])
+        """An observation of this program, and of the iteration of one product where there is one."""
+        iteration = None if p < 0 or not self.iterates else int(self.iteration[p])
         return Observation(column, aspect, line, found, expected, program=self.program, iteration=iteration, **more)
 
     def element(self, e: int) -> str:
@@ -207,24 +199,12 @@ def products_of(run: Run, program: int, store: Node, lanes: Array, *, lost: Sequ
     numbered = _iterations(flow.terms)
     iterations = np.array([numbered[t] for t in terms], dtype=np.int64)
     lane = np.concatenate([np.arange(width) for width in widths]) if widths else np.zeros(0, dtype=np.int64)
+    factor, alive = (_joined([getattr(term, name) for term in flow.terms], len(lanes)) for name in ("factor", "alive"))
+    lines, sides = {term.line for term in flow.terms}, _sides(run, flow, m[lanes], n[lanes], iterations)
+    iterates = all(line and in_one_loop(run.text, line, run.tape.caller(line), store.line) for line in lines)
     return Products(
-        program,
-        store,
-        flow,
-        m[lanes],
-        n[lanes],
-        *_sides(run, flow, m[lanes], n[lanes], iterations),
-        terms,
-        iterations,
-        lane,
-        _joined([term.factor for term in flow.terms], len(lanes)),
-        _joined([term.alive for term in flow.terms], len(lanes)) > 0,
-        all(_in_one_loop(run, line, store.line) for line in {term.line for term in flow.terms}),
+        program, store, flow, m[lanes], n[lanes], *sides, terms, iterations, lane, factor, alive > 0, iterates
     )
-
-
-def _in_one_loop(run: Run, line: int | None, stored: int | None) -> bool:
-    return line is not None and in_one_loop(run.text, line, run.tape.caller(line), stored)
 
 
 def replaced(run: Run, products: Products, m: Array, n: Array) -> Products:

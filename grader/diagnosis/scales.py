@@ -39,7 +39,7 @@ def check_scales(run: Run, products: Products, held: Array) -> list[Observation]
             found += made_otherwise(run, products, products.right, scale, first, (exact,), column="scale", room=1e-3)
         return found
     at = int(np.flatnonzero(wrong)[0])
-    if masked := _masked(run, products, own, total[at], (int(e[at]), int(p[at])), at):
+    if masked := _masked(run, products, own, (int(e[at]), int(p[at])), at):
         return [masked]
     found = []
     for scale in run.expected.scales:
@@ -54,10 +54,10 @@ def check_scales(run: Run, products: Products, held: Array) -> list[Observation]
 
 
 def _masked(
-    run: Run, products: Products, own: Mapping[str, Array], total: float, place: tuple[int, int], at: int
+    run: Run, products: Products, own: Mapping[str, Array], place: tuple[int, int], at: int
 ) -> Observation | None:
-    """A scale that counts as 0 because the mask of its load leaves it out."""
-    for scale in run.expected.scales if total == 0 else ():
+    """A scale that counts as 0, or as another number, because the mask of its load leaves it out."""
+    for scale in run.expected.scales:
         held = holder(run, products, products.right, *place, scale.tensor)
         load = run.load_of(held[0], scale.tensor) if held else None
         if load is None:
@@ -65,7 +65,8 @@ def _masked(
         here = load.offsets == own[scale.tensor][at]
         if here.any() and not load.active[here].any():
             words = element_words(run, scale, int(own[scale.tensor][at]))
-            text = f"the mask of a load leaves out {words}, which counts as 0 for {products.element(place[0])}"
+            instead = plain(float(run.provenance.values(load.number)[here].reshape(-1)[0]))
+            text = f"the mask of a load leaves out {words}, which counts as {instead} for {products.element(place[0])}"
             exact = float(elements(run.problem, scale.tensor, own[scale.tensor][at : at + 1])[0])
             return products.seen(
                 "scale", f"{scale.tensor} masked", line_of_mask(run, load, load.offsets), text, plain(exact)
@@ -93,28 +94,20 @@ def element_words(run: Run, scale: Scale, offset: int) -> str:
 
 
 def other_element(
-    run: Run,
-    products: Products,
-    side: Side,
-    scale: Scale,
-    places: tuple[Array, Array],
-    taken: Array,
-    own: Array,
-    use: str,
+    run: Run, products: Products, side: Side, scale: Scale, at: tuple[Array, Array], taken: Array, own: Array, use: str
 ) -> list[Observation]:
     """The first product that has another element of a tensor beside the operands than its own; by which rule, where one fits.
 
-    places: e and p of each product; taken, own: offsets, -1 where none is known. use: what it is used for, in words with {element}.
+    at: e and p of each product; taken, own: offsets, -1 where none is known. use: what it is used for, in words with {element}.
     """
     amiss = (taken >= 0) & (taken != own)
     if not amiss.any():
         return []
-    at = int(np.flatnonzero(amiss)[0])
-    e, p = (int(one[at]) for one in places)
+    first = int(amiss.argmax())
+    e, p = (int(one[first]) for one in at)
     words = {"m": products.m[e], "n": products.n[e], "row": side.row[e, p], "k": products.left.k[e, p]}
-    text = use.format(element=element_words(run, scale, int(taken[at])), **words) + _rule(
-        products, scale, places[0], taken, own
-    )
+    text = use.format(element=element_words(run, scale, int(taken[first])), **words)
+    text += _rule(products, scale, at[0], taken, own)
     held = holder(run, products, side, e, p, scale.tensor)
     load = run.load_of(held[0], scale.tensor) if held else None
     line = line_of_element(run, load, taken[amiss], own[amiss]) if load else None
@@ -123,8 +116,8 @@ def other_element(
         line = next((factor.line for factor in factors if scale.tensor in factor.sources), line)
     aspect = scale.tensor if side is products.right else f"{scale.tensor} in {side.operand.letter}"
     inside = scale.tensor in run.provenance.sources(int(side.node[p]))
-    expected = element_words(run, scale, int(own[at]))
-    return [products.seen("scale", aspect, line, text, expected, p=p if inside else None)]
+    expected = element_words(run, scale, int(own[first]))
+    return [products.seen("scale", aspect, line, text, expected, p=p if inside else -1)]
 
 
 def _rule(products: Products, scale: Scale, e: Array, taken: Array, own: Array) -> str:
@@ -159,11 +152,8 @@ def made_otherwise(
     place: e and p. may: the first is the element itself, or what is to be made of it. room: relative to them.
     """
     held = holder(run, products, side, *place, scale.tensor)
-    links = (
-        [link for link in way(run, *held, scale.tensor) if run.provenance.sources(link.node) <= {scale.tensor}]
-        if held
-        else []
-    )
+    path = way(run, *held, scale.tensor) if held else []
+    links = [link for link in path if run.provenance.sources(link.node) <= {scale.tensor}]
     if not links or not held or not any(may) or any(abs(links[-1].value - one) <= room * abs(one) for one in may):
         return []
     origin = run.provenance.origin(held[0], scale.tensor)
@@ -202,9 +192,7 @@ def _powers(run: Run, total: Array, own: Mapping[str, Array]) -> tuple[int, ...]
     """The powers of the scales that give a factor everywhere."""
     values = [elements(run.problem, tensor, offsets) for tensor, offsets in own.items()]
     for powers in itertools.product(POWERS, repeat=len(values)):
-        made = np.prod(
-            [np.ones(len(total)), *(value**power for value, power in zip(values, powers, strict=True))], axis=0
-        )
+        made = np.prod([np.ones(len(total)), *(v**power for v, power in zip(values, powers, strict=True))], axis=0)
         if np.allclose(total, made, rtol=CLOSE, atol=0):
             return powers
     return None

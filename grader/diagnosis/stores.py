@@ -84,9 +84,7 @@ def store_axes(store: Node, strides: tuple[int, int]) -> tuple[int | None, int |
     for axis, length in enumerate(store.shape):
         if length == 1:
             continue
-        step = int(
-            np.take(store.offsets, 1, axis=axis).reshape(-1)[0] - np.take(store.offsets, 0, axis=axis).reshape(-1)[0]
-        )
+        step = int(np.diff(store.offsets, axis=axis).reshape(-1)[0])
         which = next((d for d in (1, 0) if strides[d] == step and axes[d] is None), None)
         if which is None:
             return None

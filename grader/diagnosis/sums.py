@@ -56,15 +56,11 @@ def check_left_over(run: Run, products: Products, stores: Sequence[Node]) -> lis
     if not early.any() or early.all():
         return []
     m, n, _ = places_in_output(run, before[-1])
-    foreign = (
-        early
-        & products.live
-        & ((products.left.row != products.m[:, None]) | (products.right.row != products.n[:, None]))
-    )
+    left, right = products.left, products.right
+    foreign = early & products.live & ((left.row != products.m[:, None]) | (right.row != products.n[:, None]))
     if not foreign.any():
         return []
     e, p = (int(i) for i in np.argwhere(foreign)[0])
-    left, right = products.left, products.right
     text = f"the sum for {products.element(e)} still has X[{left.row[e, p]}, {left.k[e, p]}] * "
     text += f"W[{right.row[e, p]}, {right.k[e, p]}] in it, of the tile that the program stored before (from Y[{m[0]}, {n[0]}] on)"
     added = [step.node for step in products.flow.passed if run.tape.nodes[step.node].op in ("fadd", "add")]
@@ -107,9 +103,7 @@ def _uneven(run: Run, products: Products, held: Array) -> list[Observation]:
     doubled = products.flow.doubled
     if doubled:
         line = run.tape.nodes[min(doubled)].line
-        text = (
-            f"the products that are made first are {plain(float(ratio[e]))} times in the sum for {products.element(e)}"
-        )
+        text = f"the products made first are {plain(float(ratio[e]))} times in the sum for {products.element(e)}"
         return [products.seen("sum", "doubled", line, text, "once")]
     line = terms[first].factors[-1].line if terms[first].factors else terms[last].line
     text = f"for {products.element(e)} the products that are made first are multiplied by {plain(float(ends[0][e]))}, "

@@ -129,18 +129,14 @@ def _parse(record: bytes) -> Tape:
     for kind, count, width in zip(("<i4", "<i4", "<i8"), counts, (WIDTH, 1, 3), strict=True):
         tables.append(np.frombuffer(body, kind, count * width).reshape(count, width))
         body = body[tables[-1].nbytes :]
-    programs = {
-        _whole(program): range(start, _whole(end, start, counts[0])) for program, start, end in document["programs"]
-    }
+    programs = {_whole(p): range(start, _whole(end, start, counts[0])) for p, start, end in document["programs"]}
     names = [str(name) for name in document["tensors"]]
     stores = tuple(
         Stored(_whole(p), str(op), None if line is None else _whole(line), _named(names, tensor), _whole(low), _whole(high),
                _whole(lanes))
         for p, op, line, tensor, low, high, lanes in document["stores"]
     )  # fmt: skip
-    calls = {
-        _whole(line): tuple(_whole(caller) for caller in callers) for line, callers in document["calls"][:MAX_NODES]
-    }
+    calls = {_whole(line): tuple(map(_whole, callers)) for line, callers in document["calls"][:MAX_NODES]}
     return Tape(tuple(_nodes(document, names, body, *tables)), programs, stores, calls)
 
 

@@ -72,11 +72,7 @@ def _best_factor(
     run: Run, side: Side, use: Array, elements_used: Mapping[str, Array], value: Array, permitted: Array | float
 ) -> tuple[Array, Array]:
     """Which power of each scale in an operand explains most of its numbers: the factor, and where numbers are still wrong."""
-    inside = [
-        scale.tensor
-        for scale in run.expected.scales
-        if scale.tensor in elements_used and scale.tensor != side.operand.needs
-    ]
+    inside = [one.tensor for one in run.expected.scales if one.tensor in elements_used.keys() - {side.operand.needs}]
     best = None
     for powers in itertools.product(POWERS, repeat=len(inside)):
         factor = np.ones_like(value)

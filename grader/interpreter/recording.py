@@ -213,9 +213,37 @@ class Recorder:
         epoch, number = getattr(handle, "_node", (None, -1))
         if epoch is self.epoch:
             return int(number)
+        if tile := getattr(handle, "_tile", None):
+            base, _, offsets, strides = tile
+            axes = [
+                self._number(offset) if self._is_axis(offset) else self._along(tile, axis, (offset, strides[axis]))
+                for axis, offset in enumerate(offsets)
+            ]
+            return self._add("addptr", [self._number(base), *axes], handle, value=False)
         op = "argument" if getattr(handle, "_argument", False) else "lost"
         pointer = "ptr" in str(type(handle.dtype)) or "pointer" in str(handle.dtype)
         return self._add(op, (), handle, value=not pointer)
+
+    def _place(self, block: Any, *given: Sequence[Any]) -> None:
+        """Notes, in the line that makes or moves a block pointer, where its tile lies. given: for each axis, what this is made of."""
+        tile = (block.base, block.block_shape, block.offsets, block.strides)
+        for axis, (offset, made_of) in enumerate(zip(block.offsets, zip(*given, strict=True), strict=True)):
+            offset._node = (self.epoch, self._along(tile, axis, made_of))
+
+    def _along(self, tile: Any, axis: int, made_of: Sequence[Any]) -> int:
+        """Where the elements of a tile lie along one of its axes, in elements from its tensor's first."""
+        from triton.language import int64
+        from triton.runtime.interpreter import TensorHandle
+
+        _, shape, offsets, strides = tile
+        first, stride = (int(one[axis].data.reshape(-1)[0]) for one in (offsets, strides))
+        places = ((first + np.arange(shape[axis])) * stride).reshape(
+            [-1 if dim == axis else 1 for dim in range(len(shape))]
+        )
+        return self._add("tile", [self._number(one) for one in made_of], TensorHandle(places, int64))
+
+    def _is_axis(self, offset: Any) -> bool:
+        return self._known(offset) and self.nodes[WIDTH * offset._node[1]] == self.names["ops"]["tile"]
 
     def _known(self, handle: Any) -> bool:
         return getattr(handle, "_node", (None, -1))[0] is self.epoch
@@ -241,6 +269,9 @@ class Recorder:
             result = original(*args, **kwargs)
             if op == "masked_load":
                 self._load(args, result)
+                return result
+            if op in ("make_block_ptr", "advance"):
+                self._place(result, *((args[3], args[2]) if op == "make_block_ptr" else (args[0].offsets, args[1])))
                 return result
             results = result if isinstance(result, tuple) else (result,)
             for part, one in enumerate(results):

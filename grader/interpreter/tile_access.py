@@ -28,7 +28,7 @@ def _method(function: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def _pointers(base: Any, element: Any, shape: Sequence[int], offsets: Sequence[Any], strides: Sequence[Any]) -> Any:
-    """Addresses of a tile, and for each dimension the index of every element along it."""
+    """Addresses of a tile, which know what they were made of, and for each dimension the index of every element along it."""
     width = max(1, element.primitive_bitwidth // 8)
     addresses = np.broadcast_to(base.data, shape)
     along = []
@@ -39,7 +39,9 @@ def _pointers(base: Any, element: Any, shape: Sequence[int], offsets: Sequence[A
         stride = strides[dim].data.reshape(-1)[0].astype(np.int64)
         addresses = addresses + (width * index * stride).astype(np.uint64)
         along.append(index)
-    return addresses, along
+    handle = TensorHandle(addresses, base.dtype.scalar)
+    handle._tile = (base, shape, offsets, strides)
+    return handle, along
 
 
 def _inside(along: Sequence[np.ndarray], shape: Sequence[Any], tile: Sequence[int], dims: Sequence[int]) -> np.ndarray:
@@ -52,7 +54,7 @@ def _inside(along: Sequence[np.ndarray], shape: Sequence[Any], tile: Sequence[in
 def _block_pointer_tile(self: Any, boundary_check: Sequence[int]) -> Any:
     addresses, along = _pointers(self.base, self.base.get_element_ty(), self.block_shape, self.offsets, self.strides)
     checked = [dim % len(self.block_shape) for dim in boundary_check]
-    return TensorHandle(addresses, self.base.dtype.scalar), _inside(along, self.shape, self.block_shape, checked)
+    return addresses, _inside(along, self.shape, self.block_shape, checked)
 
 
 def _check_descriptor(self: Any) -> None:
@@ -78,8 +80,7 @@ def _check_descriptor(self: Any) -> None:
 
 def _descriptor_tile(self: Any, offsets: Sequence[Any]) -> Any:
     addresses, along = _pointers(self.base, self.base.dtype.element_ty, self.block_shape, offsets, self.strides)
-    inside = _inside(along, self.shape, self.block_shape, range(len(self.block_shape)))
-    return TensorHandle(addresses, self.base.dtype.scalar), inside
+    return addresses, _inside(along, self.shape, self.block_shape, range(len(self.block_shape)))
 
 
 @_method

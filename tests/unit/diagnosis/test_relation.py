@@ -77,28 +77,35 @@ def test_two_deviations_are_told_in_the_order_of_the_flow():
 
 ELSEWHERE = {
     "w8a8_block_ptr all_tails": ("w_block = tl.advance(w_block, (BLOCK_K, 0))", "w_block = tl.advance(w_block, (0, BLOCK_K))"),
+    "w8a8_block_ptr n_tail": ("n0 = (pid // num_m) * BLOCK_N", "n0 = (pid // (num_m + 1)) * BLOCK_N"),
     "w8a8_prefetched all_tails": ("f = x.to(tl.float32)", "f = x_next.to(tl.float32)"),
     "w8a8_prefetched n_tail": ("wp += BLOCK_K * stride_wk", "wp += stride_wk"),
     "dds_plain rectangular": ("range(start, end)", "range(start + 1, end)"),
+    "dds_plain long_row": ("        acc += tl.dot(x", "        if col > 0:\n            acc += tl.dot(x"),
     "dds_value_pointers rectangular": ("v_ptrs += BLOCK * BLOCK", "v_ptrs += BLOCK"),
     "dds_value_pointers long_row": ("offs_k = col * BLOCK + offs_b", "offs_k = col + offs_b"),
     "w4a16_split_k long_k": ("offs_k += BLOCK_K * SPLIT_K", "offs_k += BLOCK_K"),
+    "w4a16_plain all_tails": ("mask=offs_n < N, other=0.0", "mask=offs_n < M, other=1.0"),
+    "w4a16_transposed all_tails": ("(acc * scale).to", "tl.reshape(tl.trans(acc * scale), (BLOCK_N, BLOCK_T)).to"),
     "w4a16_interleave all_tails": ("even = tl.interleave(n04, n26)", "even = tl.interleave(n26, n04)"),
     "w4a16_interleave n_tail": ("w = k0 // 8 + tl", "w = k0 + tl"),
+    "gptq_plain strided_scales": ("g = offs_k[:, None] // group_size", "g = offs_k[:, None] * 0 + k // group_size"),
+    "gptq_groups_outside groups_of_32": ("range(K // group_size)", "range(K // group_size - 1)"),
+    "gptq_groups_outside groups_of_32 1": ("k_ok = inside < group_size", "k_ok = kk < K"),
     "w8a8_persistent all_tails": ("acc += tl.dot(q, w)", "acc = tl.dot(q, w)"),
     "dds_while rectangular": ("p_col += 1", "p_col += 2"),
     "dds_while long_row": ("stop = tl.load(crow_indices_ptr + i_n + 1)", "stop = tl.load(crow_indices_ptr + i_n + 1) - 1"),
 }
-"""Right kernels, and an edit whose effect shows in another line."""
+"""Right kernels, each with a case and maybe a config, and an edit whose effect shows in another line."""
 
 
 @pytest.mark.parametrize("name", ELSEWHERE)
 def test_the_line_is_that_of_the_edit(name):
-    style, case = name.split()
+    style, case, *config = name.split()
     (find, put), right = ELSEWHERE[name], (TESTS / "styles" / f"{style}.py").read_text(encoding="utf-8")
     assert right.count(find) == 1
     edit = right[: right.index(find)].count("\n") + 1
-    source, bundle, _, run = recorded(right.replace(find, put), style.split("_")[0], case)
+    source, bundle, _, run = recorded(right.replace(find, put), style.split("_")[0], case, config=int(*config))
     with np.errstate(all="ignore"):
         first = compare(run)[0]
     assert f"line {edit}" in source.locate(bundle.made.origin(first.line)), first
