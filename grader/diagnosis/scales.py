@@ -56,7 +56,7 @@ def check_scales(run: Run, products: Products, held: Array) -> list[Observation]
 def _masked(
     run: Run, products: Products, own: Mapping[str, Array], place: tuple[int, int], at: int
 ) -> Observation | None:
-    """A scale that counts as 0, or as another number, because the mask of its load leaves it out."""
+    """A scale that the mask of its load leaves out, for 0 or another number."""
     for scale in run.expected.scales:
         held = holder(run, products, products.right, *place, scale.tensor)
         load = run.load_of(held[0], scale.tensor) if held else None
@@ -66,7 +66,7 @@ def _masked(
         if here.any() and not load.active[here].any():
             words = element_words(run, scale, int(own[scale.tensor][at]))
             instead = plain(float(run.provenance.values(load.number)[here].reshape(-1)[0]))
-            text = f"the mask of a load leaves out {words}, which counts as {instead} for {products.element(place[0])}"
+            text = f"the mask of a load leaves out {words} and puts {instead} in its place, for {products.element(place[0])}"
             exact = float(elements(run.problem, scale.tensor, own[scale.tensor][at : at + 1])[0])
             return products.seen(
                 "scale", f"{scale.tensor} masked", line_of_mask(run, load, load.offsets), text, plain(exact)
