@@ -225,8 +225,12 @@ def line_of_place(run: Run, products: Products, side: Side, e: int, p: int, colu
     before = np.flatnonzero(products.iteration == products.iteration[p] - 1)
     if len(before):
         previous = run.load_of(int(side.node[before[0]]), side.operand.tensor)
-        moves = previous is not None and not np.array_equal(previous.offsets, access.offsets)
-        return (line_of_step(run, previous, access) if previous and moves else None) or access.line
+        moved = line_of_step(run, previous, access) if previous else None
+        inner, other = (loops_around(run.text, line or 0)[:1] for line in (access.line, moved))
+        stays = previous is not None and np.array_equal(previous.offsets, access.offsets)
+        return (
+            access.line if stays and inner != other else moved or access.line
+        )  # what moves on in a loop around is no step
     axis = changing_axis(side.operand.place(run.problem, access.offsets)[column == "k"])
     made = None if axis is None else line_of_order(run, access, axis)
     if made is None and run.config.split_k > 1 and column == "k":
