@@ -333,8 +333,8 @@ print("the same output:", torch.equal(loaded(x), layer(x)))
 # %% [markdown]
 # ## How fast can it get?
 #
-# The bytes are nearly those of W4A16, so the aim is the same: a group must cost almost nothing. Step 1 is the published split-K kernel in this lab's contract. The steps after it
-# include one that lost: with 64 tokens, scaling sums once a group costs some time.
+# The bytes are nearly those of W4A16, so the aim is the same: a group must cost almost nothing. Step 1 is the published split-K kernel in this lab's contract. Two of the steps
+# after it lost something: step 2 is slower with few tokens, step 4 with 64.
 #
 # @ladder gptq: m1_n4096_k4096 m16_n4096_k4096 m64_n4096_k4096
 #
@@ -346,7 +346,7 @@ print("the same output:", torch.equal(loaded(x), layer(x)))
 # ## 能快到什么程度？
 #
 # 字节数与 W4A16 相差无几，所以目标相同；分组带来的那一点开销不应该看得出来。
-# 第 1 步是公开发表的 split-K kernel，只是换成了本实验的接口。后面的步骤里，变慢的一步也照实写明：每组只把和乘一次 scale，会让 64 个 token 慢一些。
+# 第 1 步是公开发表的 split-K kernel，只是换成了本实验的接口。后面的步骤里，变慢的也照实写明：token 少时第 2 步反而慢一些，64 个 token 时第 4 步慢一些。
 #
 # @ladder gptq: m1_n4096_k4096 m16_n4096_k4096 m64_n4096_k4096
 # | 换成本实验接口的、公开发表的 split-K kernel：16 x 32 的 tile，深 128，K 切成四段，流水线三级
