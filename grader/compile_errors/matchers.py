@@ -70,6 +70,15 @@ def missing_attribute(setting: Setting, words: Words) -> Found | None:
     return Found(holder, cause=cause, next=step)
 
 
+def number_there(setting: Setting, words: Words) -> Found | None:
+    """What a tensor has, asked of a number that is known while compiling."""
+    holder = _holder(setting, words["attribute"])
+    if holder is None or words["attribute"] not in names.tensor_names():
+        return None
+    owner = shortened(unparsed(holder.value))
+    return Found(holder, owner=owner, step=f"tl.cast({owner}, dtype)" if words["attribute"] == "to" else f"{owner} alone")
+
+
 def attribute_there(setting: Setting, words: Words) -> Found | None:
     return None if _holder(setting, words["attribute"]) is None else Found()
 
