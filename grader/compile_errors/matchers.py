@@ -76,7 +76,9 @@ def number_there(setting: Setting, words: Words) -> Found | None:
     if holder is None or words["attribute"] not in names.tensor_names():
         return None
     owner = shortened(unparsed(holder.value))
-    return Found(holder, owner=owner, step=f"tl.cast({owner}, dtype)" if words["attribute"] == "to" else f"{owner} alone")
+    return Found(
+        holder, owner=owner, step=f"tl.cast({owner}, dtype)" if words["attribute"] == "to" else f"{owner} alone"
+    )
 
 
 def attribute_there(setting: Setting, words: Words) -> Found | None:
