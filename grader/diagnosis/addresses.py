@@ -22,7 +22,7 @@ from grader.diagnosis.definition import (
     line_of_step,
 )
 from grader.diagnosis.fit import fit, named
-from grader.diagnosis.lookups import check_index, looked_up
+from grader.diagnosis.lookups import check_index, index_elements
 from grader.diagnosis.observation import Observation, span
 from grader.diagnosis.provenance import Array
 from grader.diagnosis.relation import Products, Run, Side, element, first_of, load_of
@@ -74,7 +74,7 @@ class _Walk:
         use &= side.asked.all(axis=0) & products.alive.all(axis=0)
         if side.operand.index and use.any():  # each iteration begins where the index says
             use &= products.iteration == products.iteration[use].min()
-        if not use.any() or not side.operand.strides or self.takes_turns:
+        if not use.any() or not side.operand.strides or self.alternates:
             return None
         rows, iteration, lanes = products.rows(side), products.iteration[use], products.lane[use] // unit
         made = fit(side.offset[:, use], {"row": rows[:, None], "lane": lanes[None, :], "step": iteration[None, :]})
@@ -87,7 +87,7 @@ class _Walk:
         )
 
     @property
-    def takes_turns(self) -> bool:
+    def alternates(self) -> bool:
         """Whether each lane meets a word of its own, whose elements take turns in several multiplications: no walk of this kind."""
         other = self.products.right if self.name == "left" else self.products.left
         words = other.k[0][self.products.term == self.products.term.min()]
@@ -133,9 +133,9 @@ class _Walk:
         found = self.found
         if access is None or found is None:
             return []
-        told = [one for which in self.amiss if (one := makers[which](access, found, column, which))]
+        observed = [one for which in self.amiss if (one := makers[which](access, found, column, which))]
         used = line_of_exchange(self.run, self.products, self.side, p, access)
-        return told if used is None else [replace(one, line=used) for one in told]
+        return observed if used is None else [replace(one, line=used) for one in observed]
 
     def _apart(self, access: Node, found: _Coefficients, column: str, aspect: str) -> Observation:
         """What lies apart by another stride than its own."""
@@ -146,7 +146,7 @@ class _Walk:
         text = f"from {along} to the next, the elements of {self.side.operand.letter} are {{0}} apart"
         line = line_along(self.run, access, number, last=not within)
         expected = f"{self.side.operand.strides[within]} = {self.strides[within]}"
-        return self.told(column, aspect, line, text, expected, number)
+        return self.observation(column, aspect, line, text, expected, number)
 
     def _step(self, access: Node, found: _Coefficients, column: str, aspect: str) -> Observation:
         """How the operand moves on from iteration to iteration."""
@@ -158,10 +158,10 @@ class _Walk:
         before, after = (self.covered(i) for i in (0, 1))
         if len(before) and len(after) and after.min() - before.min() == found.step / along_k * unit:
             text = f"k of {side.operand.letter} moves by {{0}} from one iteration to the next ({span(before)}, then {span(after)})"
-            return self.told(column, aspect, line, text, "{1}", found.step // along_k * unit, found.depth * unit)
+            return self.observation(column, aspect, line, text, "{1}", found.step // along_k * unit, found.depth * unit)
         text = f"the addresses of {side.operand.letter} move by {{0}} from one iteration to the next"
         expected = f"{{1}} times {side.operand.strides[1]} = {along_k}"
-        return self.told(column, aspect, line, text, expected, found.step, found.depth)
+        return self.observation(column, aspect, line, text, expected, found.step, found.depth)
 
     def _base(self, access: Node, found: _Coefficients, column: str, aspect: str) -> Observation | None:
         """Where the tile begins, along its rows or along k."""
@@ -173,20 +173,22 @@ class _Walk:
             text += f"{{0}} {'before' if shift < 0 else 'after'} their own"
             axis = axis_along(access, along_row, last=True)
             line = line_of_base(self.run, access, axis, right=self.products.store)
-            return self.told(column, "rows begin", line, text, f"rows {low}:{high + 1}", abs(shift))
+            return self.observation(column, "rows begin", line, text, f"rows {low}:{high + 1}", abs(shift))
         if found.base % along_k or found.base < 0:
             return None
         line = line_along(self.run, access, along_k, last=False)
         begin = found.base // along_k * self.side.operand.unit
-        return self.told(
+        return self.observation(
             column, "k begins", line, f"the first product takes {letter} from k = {{0}} on", "k = 0", begin
         )
 
-    def told(self, column: str, aspect: str, line: int | None, text: str, expected: str, *numbers: int) -> Observation:
+    def observation(
+        self, column: str, aspect: str, line: int | None, text: str, expected: str, *numbers: int
+    ) -> Observation:
         coefficients = tuple(named(self.run, number) for number in numbers)
         step = aspect == "step" and self.products.iterates
-        told = self.products.seen(column, f"{self.name} {aspect}", line, text, expected, numbers=coefficients)
-        return replace(told, iteration=1 if step else None)
+        found = self.products.seen(column, f"{self.name} {aspect}", line, text, expected, numbers=coefficients)
+        return replace(found, iteration=1 if step else None)
 
     @property
     def line_of_step(self) -> int | None:
@@ -224,7 +226,9 @@ def _other_row(walk: _Walk, wrong: Array) -> Observation:
     line = line_of_place(run, products, side, e, p, "rows")
     height, own = side.operand.height, products.rows(side)
     index_of, other = products.left.operand.index_of, products.left
-    alike = index_of is not None and looked_up(run, other)[e, p] == index_of(run.problem, side.offset[e : e + 1, p])[0]
+    alike = (
+        index_of is not None and index_elements(run, other)[e, p] == index_of(run.problem, side.offset[e : e + 1, p])[0]
+    )
     if (
         alike and not ((side.row - own[:, None])[wrong] % height).any()
     ):  # whole blocks of another row, with their places in X
@@ -250,13 +254,13 @@ def check_k(run: Run, products: Products) -> list[Observation]:
         return [apart]
     blamed = [walk for walk in walks if not walk.regular] or walks
     words = right.k[0][products.term == products.term.min()]
-    if walks[0].takes_turns:  # neither walks as one is known here: the words in their order are right
+    if walks[0].alternates:  # neither walks as one is known here: the words in their order are right
         blamed = [walks[0] if (np.diff(words) == unit).all() else walks[1]]
     elif not right.operand.strides:  # whose rows are right
         blamed = walks[1:] if again == walks[1:] else walks[:1]
-    told = [one for walk in blamed for one in walk.observed(wrong, "k")]
-    if told:
-        return told if len(blamed) == 1 else [_expecting(one, "the same k on both sides") for one in told]
+    found = [one for walk in blamed for one in walk.observed(wrong, "k")]
+    if found:
+        return found if len(blamed) == 1 else [_expecting(one, "the same k on both sides") for one in found]
     e, p = first_of(products, wrong)
     line = line_of_place(run, products, blamed[0].side, e, p, "k")
     text = f"for {products.element(e)}, {element(run, left, e, p)} meets {element(run, right, e, p)}"
@@ -273,7 +277,7 @@ def _step_apart(walks: list[_Walk]) -> Observation | None:
     first, then = (span(behind.covered(i)) for i in (0, 1))
     text = f"k of {behind.side.operand.letter} moves by {{0}} from one iteration to the next ({first}, then {then})"
     line = behind.line_of_step or access.line
-    return behind.told("k", "step", line, text, "{1}", min(steps), max(steps))
+    return behind.observation("k", "step", line, text, "{1}", min(steps), max(steps))
 
 
 def _begin_apart(walks: list[_Walk]) -> Observation | None:
@@ -296,8 +300,8 @@ def check_steps(run: Run, products: Products) -> list[Observation]:
     """Of operands that meet at the same k, and not at every k once: whether both move on by something else than a tile."""
     walks = [_Walk(run, products, name) for name in ("left", "right")]
     live = products.live
-    told = [one for walk in walks if live.any() and walk.amiss == ["step"] for one in walk.observed(live, "k")]
-    return [_expecting(one, "each k once") for one in told]
+    found = [one for walk in walks if live.any() and walk.amiss == ["step"] for one in walk.observed(live, "k")]
+    return [_expecting(one, "each k once") for one in found]
 
 
 def _expecting(one: Observation, expected: str) -> Observation:

@@ -21,7 +21,7 @@ from grader.diagnosis.provenance import Untraceable
 from grader.diagnosis.relation import Products, Run, products_of, sample
 from grader.diagnosis.scales import check_scales
 from grader.diagnosis.stores import lasting, places_in_output, read_back, store_axes, stores_to_output
-from grader.diagnosis.sums import check_kept, check_left_over, check_sums, dropped
+from grader.diagnosis.sums import check_left_over, check_reset, check_sums, dropped
 from grader.diagnosis.tape import Node
 from grader.diagnosis.values import check_values, check_weight
 
@@ -53,7 +53,7 @@ def _of_program(run: Run, stores: list[Node], products: Products) -> list[Observ
     if left_over := check_left_over(run, products, stores):  # nothing else of this tile is certain before
         return left_over
     everything = _with_lost(run, stores, products)
-    places, kept = _places(run, stores, everything), check_kept(run, products, stores)
+    places, kept = _places(run, stores, everything), check_reset(run, products, stores)
     exactly, roughly = adds_up(products)
     summed = [] if exactly else check_precision(run, products)
     if any(one.aspect == "again" for one in kept) or not (exactly or roughly or summed):

@@ -35,7 +35,7 @@ SHIFTS = ("ashr", "lshr", "shl")
 MAX_STEPS = 8
 
 
-def told(links: list[HistoryStep]) -> str:
+def sentence_of(links: list[HistoryStep]) -> str:
     """What became of an element, step by step: every change, and of operations without a symbol their name and result."""
     pairs = itertools.pairwise(links)
     changes = [now for before, now in pairs if now.done and (now.value != before.value or now.op in SYMBOLS)]
@@ -46,7 +46,7 @@ def told(links: list[HistoryStep]) -> str:
 
 
 def way(run: Run, number: int, lane: int, tensor: str) -> list[HistoryStep]:
-    """The way of one element from its load; nothing where it cannot be told."""
+    """The way of one element from its load; nothing where it is not known."""
     try:
         return history(run.tape, run.provenance, number, lane, tensor)
     except (Untraceable, ValueError):
@@ -58,7 +58,7 @@ def history(tape: Tape, provenance: Provenance, number: int, lane: int, tensor: 
     links: list[HistoryStep] = []
     while True:
         node = tape.nodes[number]
-        if provenance.looked_up(node):
+        if provenance.is_lookup(node):
             links.append(
                 HistoryStep(number, node.op, node.line, node.type, float(provenance.values(number).reshape(-1)[lane]))
             )
@@ -124,7 +124,7 @@ def line_computed(run: Run, number: int) -> int | None:
 
 
 def parting(run: Run, number: int, lanes: tuple[int, int], tensor: str) -> int | None:
-    """Where two elements of a value that come from one element of a tensor were told apart; None where they never were."""
+    """Where two elements of a value that come from one element of a tensor parted; None where they never were."""
     at = np.array(lanes)
     while True:
         node = run.tape.nodes[number]

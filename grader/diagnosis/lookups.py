@@ -24,23 +24,23 @@ def check_index(run: Run, products: Products) -> list[Observation]:
     side, other = products.left, products.right
     if side.operand.index_of is None:
         return []
-    looked, wanted = looked_up(run, side), side.operand.index_of(run.problem, other.offset)
+    indices, wanted = index_elements(run, side), side.operand.index_of(run.problem, other.offset)
     short, letter = side.operand.index.removesuffix("_ptr"), side.operand.letter
-    another = products.live & (looked >= 0) & (looked != wanted)
+    another = products.live & (indices >= 0) & (indices != wanted)
     if another.any():
         e, p = first_of(products, another)
         line = _line_of_element(run, products, e, p)
-        text = f"{short}[{looked[e, p]}] says which columns of {letter} meet {element(run, other, e, p)}"
+        text = f"{short}[{indices[e, p]}] says which columns of {letter} meet {element(run, other, e, p)}"
         return [products.seen("index", "element", line, text, f"{short}[{wanted[e, p]}]", p=p)]
-    otherwise = products.live & (side.k != other.k) & (looked == wanted)
+    otherwise = products.live & (side.k != other.k) & (indices == wanted)
     if otherwise.any():
         e, p = first_of(products, otherwise)
         access = load_of(run, side, p)
-        alike = np.flatnonzero(products.live[e] & (side.k[e] == other.k[e]) & (looked[e] == looked[e, p]))
+        alike = np.flatnonzero(products.live[e] & (side.k[e] == other.k[e]) & (indices[e] == indices[e, p]))
         right = load_of(run, side, int(alike[0])) if len(alike) else None
         line = _line_of_use(run, access, side, right) if access else None
-        value = int(run.problem.tensors[side.operand.index].reshape(-1)[int(looked[e, p])])
-        text = f"with {short}[{looked[e, p]}] = {value}, {element(run, side, e, p)} meets {element(run, other, e, p)}"
+        value = int(run.problem.tensors[side.operand.index].reshape(-1)[int(indices[e, p])])
+        text = f"with {short}[{indices[e, p]}] = {value}, {element(run, side, e, p)} meets {element(run, other, e, p)}"
         expected = f"{letter}[{products.m[e]}, {other.k[e, p]}]"
         return [products.seen("index", "use", line, text, expected, p=p)]
     return []
@@ -80,33 +80,33 @@ def _line_of_use(run: Run, access: Node, side: Side, right: Node | None) -> int 
     here where those of another access, which are right, are made of it too."""
     axis = changing_axis(side.operand.place(run.problem, access.offsets)[1])
 
-    def looked(node: Node) -> bool:
+    def of_index(node: Node) -> bool:
         return node.op == "load" and node.tensor == side.operand.index
 
     return (None if axis is None else line_of_order(run, access, axis)) or line_of_base(
-        run, access, axis, looked, None if right is access else right
+        run, access, axis, of_index, None if right is access else right
     )
 
 
 def behind_index(run: Run, access: Node, tensor: str) -> list[Node]:
     """The loads of an index that an access's addresses come from."""
 
-    def looked(node: Node) -> bool:
+    def of_index(node: Node) -> bool:
         return node.op == "load" and node.tensor == tensor
 
-    return [node for node in behind(run, access.inputs[0], looked) if looked(node)]
+    return [node for node in behind(run, access.inputs[0], of_index) if of_index(node)]
 
 
-def looked_up(run: Run, side: Side) -> Array:
+def index_elements(run: Run, side: Side) -> Array:
     """[E, P]: the element of the operand's index that each address comes from, -1 where it comes from none or from several."""
     found = np.full(side.offset.shape, NONE, dtype=np.int64)
     for number in dict.fromkeys(side.node.tolist()) if side.operand.index else ():
         here = side.node == number
-        found[:, here] = _elements_looked_up(run, int(number), side, side.offset[:, here])
+        found[:, here] = _elements_of_index(run, int(number), side, side.offset[:, here])
     return found
 
 
-def _elements_looked_up(run: Run, number: int, side: Side, offsets: Array) -> Array:
+def _elements_of_index(run: Run, number: int, side: Side, offsets: Array) -> Array:
     """Of which elements of the index the load behind a node made these offsets."""
     none = np.full(offsets.shape, NONE, dtype=np.int64)
     load = run.load_of(number, side.operand.tensor)

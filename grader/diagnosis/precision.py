@@ -64,15 +64,15 @@ def _passed(run: Run, products: Products) -> Iterator[Observation]:
         before, after = _through(run, step)
         if before.shape != after.shape:
             continue
-        told = _narrowed(run, products, step, node, before, after)
-        if told is not None:
-            yield told
+        observed = _narrowed(run, products, step, node, before, after)
+        if observed is not None:
+            yield observed
 
 
 def _narrowed(
     run: Run, products: Products, step: Passed, node: Node, before: Array, after: Array
 ) -> Observation | None:
-    def told(aspect: str, text: str, expected: str) -> Observation:
+    def observation(aspect: str, text: str, expected: str) -> Observation:
         return products.seen("precision", aspect, node.line, text, expected)
 
     alive = np.broadcast_to(step.alive, before.shape) & np.isfinite(before)
@@ -80,7 +80,7 @@ def _narrowed(
         off = np.where(alive, np.abs(after - before), 0.0)
         if node.op in ("fp_to_si", "fp_to_ui") and off.max(initial=0.0) > 0:
             at = np.unravel_index(int(off.argmax()), off.shape)
-            return told(
+            return observation(
                 "fraction",
                 f"{plain(before[at])} as {node.type} is {plain(after[at])}",
                 "a result that keeps its fraction",
@@ -89,21 +89,21 @@ def _narrowed(
         if over.any():
             scaled = any(factor.at > step.node for term in products.flow.terms for factor in term.factors)
             expected = "the scales first, then fp16" if scaled else f"a sum that {node.type} can hold"
-            return told("overflow", f"{plain(before[over][0])} as {node.type} is inf", expected)
+            return observation("overflow", f"{plain(before[over][0])} as {node.type} is inf", expected)
         if node.type == "bf16" and off.max(initial=0.0) > 0:
             at = np.unravel_index(int(off.argmax()), off.shape)
-            return told("bf16", f"{before[at]:.7g} as bf16 is {after[at]:.7g}", "a result rounded to fp16 alone")
+            return observation("bf16", f"{before[at]:.7g} as bf16 is {after[at]:.7g}", "a result rounded to fp16 alone")
         more = any(run.tape.nodes[one.node].op in FLOAT_SUMS and one.node > step.node for one in products.flow.passed)
         if node.type in HALF and more:
-            return told("sum", _coarse(node, _peak(before)), "a sum in fp32 or int32")
+            return observation("sum", _coarse(node, _peak(before)), "a sum in fp32 or int32")
     if node.op in FLOAT_SUMS and node.type in HALF:
-        return told("sum", _coarse(node, _peak(after)), "a sum in fp32 or int32")
+        return observation("sum", _coarse(node, _peak(after)), "a sum in fp32 or int32")
     if (exact := _exact(run, node)) is not None:
         held = run.provenance.values(node.number)
         wrong = np.flatnonzero((exact != held).reshape(-1))
         if len(wrong):
             value, kept = (int(np.asarray(one).reshape(-1)[wrong[0]]) for one in (exact, held))
-            return told("integer", f"{plain(value)} as {node.type} is {plain(kept)}", "a sum in int32")
+            return observation("integer", f"{plain(value)} as {node.type} is {plain(kept)}", "a sum in int32")
     return None
 
 

@@ -53,7 +53,7 @@ class Provenance:
         """Whether this node multiplies elements of the left tensor with elements of the right one."""
         return node.number in self._products
 
-    def looked_up(self, node: Node) -> bool:
+    def is_lookup(self, node: Node) -> bool:
         """Whether a node takes its elements out of a table that comes from no tensor, so that the index is what they come from."""
         return node.op == "gather" and not self._sources[node.inputs[0]]
 
@@ -84,7 +84,7 @@ class Provenance:
         if node.op == "select":
             inputs = inputs[1:]
         elif node.op == "gather":
-            inputs = inputs[1:] if self.looked_up(node) else inputs[:1]
+            inputs = inputs[1:] if self.is_lookup(node) else inputs[:1]
         first, *others = (self._sources[i] for i in inputs) if inputs else (frozenset[str](),)
         found = first.union(*others) if others else first
         if node.op == "lost":
@@ -125,7 +125,7 @@ class Provenance:
     def _find_origin(self, node: Node, tensor: str, masked: bool) -> Array:
         if node.op == "load":
             return self._loaded(node, tensor, masked)
-        if self.looked_up(node):
+        if self.is_lookup(node):
             found = self.origin(node.inputs[1], tensor, masked=masked)
             assert found is not None
             return found

@@ -25,10 +25,13 @@ def reasons(failure: Failure) -> Reasons:
     found = explain(within)
     diagnosis = _diagnosis(failure, found.observations) if found.observations else _unread(failure, found.unread)
     answers = [
-        diagnosis if diagnosis is not None and went_wrong(outcome, finding) and (diagnosis.mistakes or not failure.lab.hides(outcome.case))
+        diagnosis
+        if diagnosis is not None
+        and went_wrong(outcome, finding)
+        and (diagnosis.mistakes or not failure.lab.hides(outcome.case))
         else None
         for outcome, finding in zip(failure.outcomes, failure.findings, strict=True)
-    ]  # fmt: skip
+    ]
     return Reasons(answers, found.defects)
 
 

@@ -22,7 +22,7 @@ def dropped(run: Run, program: int, stores: Sequence[Node]) -> list[Node]:
     return [node for node in made if node.number not in run.reaching_output]
 
 
-def check_kept(run: Run, products: Products, stores: Sequence[Node]) -> list[Observation]:
+def check_reset(run: Run, products: Products, stores: Sequence[Node]) -> list[Observation]:
     """Products that are made and lost, and sums that are counted again."""
     found = []
     lost = dropped(run, products.program, stores)

@@ -132,10 +132,17 @@ def _parse(record: bytes) -> Tape:
     programs = {_whole(p): range(start, _whole(end, start, counts[0])) for p, start, end in document["programs"]}
     names = [str(name) for name in document["tensors"]]
     stores = tuple(
-        Stored(_whole(p), str(op), None if line is None else _whole(line), _named(names, tensor), _whole(low), _whole(high),
-               _whole(lanes))
+        Stored(
+            _whole(p),
+            str(op),
+            None if line is None else _whole(line),
+            _named(names, tensor),
+            _whole(low),
+            _whole(high),
+            _whole(lanes),
+        )
         for p, op, line, tensor, low, high, lanes in document["stores"]
-    )  # fmt: skip
+    )
     calls = {_whole(line): tuple(map(_whole, callers)) for line, callers in document["calls"][:MAX_NODES]}
     return Tape(tuple(_nodes(document, names, body, *tables)), programs, stores, calls)
 
@@ -175,8 +182,20 @@ def _nodes(
     for number, row in enumerate(nodes.tolist()):
         start, at = at, at + row[5]
         offsets, active = (NOTHING if place < 0 else found[place] for place in row[7:9])
-        yield Node(number, ops[row[0]], None if row[1] < 0 else row[1], tuple(of_all[start:at]), types[row[2]], shapes[row[3]],
-                   attributes[row[4]], row[6], found, offsets, active, _named(names, row[9]))  # fmt: skip
+        yield Node(
+            number,
+            ops[row[0]],
+            None if row[1] < 0 else row[1],
+            tuple(of_all[start:at]),
+            types[row[2]],
+            shapes[row[3]],
+            attributes[row[4]],
+            row[6],
+            found,
+            offsets,
+            active,
+            _named(names, row[9]),
+        )
 
 
 def _touches(op: str) -> bool:

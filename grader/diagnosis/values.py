@@ -7,7 +7,7 @@ from collections.abc import Mapping
 
 import numpy as np
 
-from grader.diagnosis.history import line_of_change, parting, told, way
+from grader.diagnosis.history import line_of_change, parting, sentence_of, way
 from grader.diagnosis.observation import Observation, plain
 from grader.diagnosis.provenance import FAR, Array
 from grader.diagnosis.relation import Products, Run, Side, beside, held_elements
@@ -97,7 +97,7 @@ def _observed(
     other = products.right if name == "left" else products.left
     columns = (side.k if side.operand.unit == 1 else other.k)[use]
     links = way(run, int(side.node[p]), int(side.lanes[e, p]), side.operand.tensor)
-    steps, right = told(links), float(expected.value[at] * factor[at])
+    steps, right = sentence_of(links), float(expected.value[at] * factor[at])
     text = f"{side.operand.letter}[{side.row[use][at]}, {columns[at]}] is multiplied as {plain(side.value[e, p])}"
     text += f" ({steps})" if steps else ""
     bare = side.value[use] / factor
@@ -156,7 +156,7 @@ def check_weight(run: Run, products: Products) -> list[Observation] | None:
     if found := _parts_wrong(run, products, (e, p), wrong, chosen):
         return found
     links = way(run, int(right.node[p[at]]), int(right.lanes[e[at], p[at]]), right.operand.tensor)
-    steps = told(links)
+    steps = sentence_of(links)
     text = f"X[{left.row[e[at], p[at]]}, {k[at]}] is multiplied by {plain(total[at])} in all"
     text += f"; the operand holds {plain(right.value[e[at], p[at]])}" + (f" ({steps})" if steps else "")
     words = run.expected.weight_words

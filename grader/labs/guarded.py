@@ -29,8 +29,9 @@ class Guarded:
         outside = torch.ones_like(self.buffer, dtype=torch.bool)
         width = self.tensor.element_size()
         inside = outside.view(-1, width)
-        torch.as_strided(inside, (*self.tensor.shape, width), (*(s * width for s in self.tensor.stride()), 1),
-                         self.offset * width).fill_(False)  # fmt: skip
+        torch.as_strided(
+            inside, (*self.tensor.shape, width), (*(s * width for s in self.tensor.stride()), 1), self.offset * width
+        ).fill_(False)
         return outside
 
     def strayed(self) -> torch.Tensor:
@@ -55,9 +56,13 @@ def guarded_bytes(tensor: torch.Tensor) -> int:
 
 
 def guard(
-    name: str, tensor: torch.Tensor, *, fill: bool = True, device: torch.device | None = None,
+    name: str,
+    tensor: torch.Tensor,
+    *,
+    fill: bool = True,
+    device: torch.device | None = None,
     buffer: torch.Tensor | None = None,
-) -> Guarded:  # fmt: skip
+) -> Guarded:
     """Places a copy of `tensor`, strides kept, between guard regions on `device` (default: where it is).
 
     `fill=False` leaves NaN poison inside, for outputs. `buffer`: uint8 [guarded_bytes(tensor)] to use instead of a

@@ -98,7 +98,9 @@ def laid_out(x: torch.Tensor, layout: str) -> torch.Tensor:
 def layout_strides(rows: int, columns: int, layout: str) -> tuple[int, int]:
     """The strides, in elements, that `laid_out` gives a [rows, columns] matrix."""
     wide = 2 * columns + 16
-    return {"contiguous": (columns, 1), "column_slice": (wide, 1), "every_other": (wide, 2), "transposed": (1, rows)}[layout]
+    return {"contiguous": (columns, 1), "column_slice": (wide, 1), "every_other": (wide, 2), "transposed": (1, rows)}[
+        layout
+    ]
 
 
 def output_like(M: int, N: int, layout: str, device: torch.device) -> torch.Tensor:

@@ -53,7 +53,9 @@ def questions_of(lab_id: str) -> dict[str, Question]:
     """The questions of a lab's notebook by name, in order; none for a lab without `questions.py`."""
     if not (Path(__file__).parent / lab_id / "questions.py").exists():
         return {}
-    return {question.name: question for question in importlib.import_module(f"grader.labs.{lab_id}.questions").QUESTIONS}
+    return {
+        question.name: question for question in importlib.import_module(f"grader.labs.{lab_id}.questions").QUESTIONS
+    }
 
 
 def drawn_from(student: str) -> str:

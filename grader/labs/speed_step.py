@@ -97,7 +97,9 @@ class ConfigFacts:
     def iteration(self) -> LoopFacts:
         """One iteration of the loop that multiplies. Raises Unknown where there is none."""
         if self.loop is None:
-            raise Unknown("the compiler made no loop with a matrix instruction; multiply with tl.dot inside the loop along K")
+            raise Unknown(
+                "the compiler made no loop with a matrix instruction; multiply with tl.dot inside the loop along K"
+            )
         return self.loop
 
     @property

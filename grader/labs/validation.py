@@ -44,7 +44,9 @@ def _hard_enough(lab: Lab) -> Iterator[str]:
     if not every:
         yield 'no case has configs="all", so a config could be wrong unseen; add `every_config` as in the other labs'
         return
-    if not any(case.x_layout != "contiguous" for case in every) or not any(case.y_layout != "contiguous" for case in every):
+    if not any(case.x_layout != "contiguous" for case in every) or not any(
+        case.y_layout != "contiguous" for case in every
+    ):
         yield "its cases of all configs have X and Y contiguous; give them x_layout and y_layout of strided views"
     if not any(case.M % 16 for case in every):
         yield "its cases of all configs have M a multiple of 16; take an M that no tile divides"

@@ -189,7 +189,18 @@ def _kernel(entry: Mapping[str, Any], lab_id: str, default: str, root: Path, whe
     except BadEdit as problem:
         raise BadMistake(f"{where}: {problem}") from None
     return WrongKernel(
-        lab_id, entry["name"], entry["says"], source, text if edits else None, edits, tuple(entry["names"]),
-        entry.get("hint", ""), tuple(entry.get("fails", ())), entry.get("case"), entry.get("config", 0), entry.get("reason", ""),
-        tuple(entry.get("out_of_bounds", ())), tuple(entry.get("lines", ())),
-    )  # fmt: skip
+        lab_id,
+        entry["name"],
+        entry["says"],
+        source,
+        text if edits else None,
+        edits,
+        tuple(entry["names"]),
+        entry.get("hint", ""),
+        tuple(entry.get("fails", ())),
+        entry.get("case"),
+        entry.get("config", 0),
+        entry.get("reason", ""),
+        tuple(entry.get("out_of_bounds", ())),
+        tuple(entry.get("lines", ())),
+    )

@@ -59,10 +59,14 @@ def scalars(case: Case) -> dict[str, int]:
     x_row, x_column = layout_strides(case.M, case.K, case.x_layout)
     y_row, y_column = layout_strides(case.M, case.N, case.y_layout)
     return {
-        "M": case.M, "N": case.N, "K": case.K,
-        "stride_xm": x_row, "stride_xk": x_column,
-        "stride_ym": y_row, "stride_yn": y_column,
-    }  # fmt: skip
+        "M": case.M,
+        "N": case.N,
+        "K": case.K,
+        "stride_xm": x_row,
+        "stride_xk": x_column,
+        "stride_ym": y_row,
+        "stride_yn": y_column,
+    }
 
 
 def problem(case: Case, generator: torch.Generator, device: torch.device) -> Problem:
@@ -207,9 +211,18 @@ LAB = Lab(
         Parameter("crow_indices_ptr", "*i32", ("N // BLOCK + 1",)),
         Parameter("col_indices_ptr", "*i32", ("nnz",)),
         Parameter("y_ptr", "*fp16", ("M", "N")),
-        *(Parameter(name, "int") for name in (
-            "M", "N", "K", "stride_xm", "stride_xk", "stride_ym", "stride_yn",
-        )),
+        *(
+            Parameter(name, "int")
+            for name in (
+                "M",
+                "N",
+                "K",
+                "stride_xm",
+                "stride_xk",
+                "stride_ym",
+                "stride_yn",
+            )
+        ),
         Parameter("BLOCK", "constexpr"),
     ),
     cases=CASES,
@@ -228,4 +241,4 @@ LAB = Lab(
     split_k=False,
     blind={"all_empty": "without a block every product is zero; what it checks is that Y is written at all"},
     constants={"BLOCK": BLOCK},
-)  # fmt: skip
+)

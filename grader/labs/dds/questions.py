@@ -15,14 +15,16 @@ def _breakeven(random: Random) -> Posed:
     return Posed(
         f"At {sparsity} % zeros a kernel was {ratio} times as fast as cuBLAS. Say it does its products, those of present blocks only, at a "
         "fixed share e of cuBLAS's rate. From what percentage of zeros on is it faster than cuBLAS?",
-        100 * (1 - share), "%", "dense time 1, sparse time (1 - s) / e; find e from what was measured, then the s at which both are equal",
+        100 * (1 - share),
+        "%",
+        "dense time 1, sparse time (1 - s) / e; find e from what was measured, then the s at which both are equal",
         tolerance=0.01,
         traps=(
             Trap(1 - share, "That is a fraction: the answer is asked in per cent."),
             Trap(100 * share, "That is how many blocks may be there, in per cent: asked is how many are zero."),
             Trap(sparsity / ratio, "Time does not go down with s but with 1 - s: the work is what is left."),
         ),
-    )  # fmt: skip
+    )
 
 
 def _bytes(random: Random) -> Posed:
@@ -33,16 +35,20 @@ def _bytes(random: Random) -> Posed:
     return Posed(
         f"A weight of {N} x {K} in BSR with blocks of 32 x 32, {zeros:g} % of them empty: how many kB does it take (1 kB = 1000 bytes)? "
         "Values are fp16, crow_indices and col_indices int32.",
-        (values + indices) / 1e3, "kB",
+        (values + indices) / 1e3,
+        "kB",
         "the values of the blocks that are there, an index for each of them, and one more than there are block rows",
         tolerance=0.00005,
         traps=(
             Trap(values / 1e3, "That is the values alone: the two arrays of indices take space too."),
             Trap((values + 4 * blocks) / 1e3, "crow_indices is missing."),
             Trap((2 * N * K + indices) / 1e3, "That is with the empty blocks: they are not stored."),
-            Trap((values * zeros / (100 - zeros) + indices) / 1e3, "That counts the empty blocks in place of those that are there."),
+            Trap(
+                (values * zeros / (100 - zeros) + indices) / 1e3,
+                "That counts the empty blocks in place of those that are there.",
+            ),
         ),
-    )  # fmt: skip
+    )
 
 
 def _magnitude(random: Random) -> Posed:
@@ -52,9 +58,11 @@ def _magnitude(random: Random) -> Posed:
     return Posed(
         f"An order of magnitude, in your head: {M} tokens, N = K = 1024. How many microseconds does it take at least to read X and to "
         f"write Y, in fp16, at {terabytes} TB/s?",
-        microseconds, "us", "bytes of X and of Y, over bytes a microsecond",
+        microseconds,
+        "us",
+        "bytes of X and of Y, over bytes a microsecond",
         factor=2.0,
-    )  # fmt: skip
+    )
 
 
 QUESTIONS = (

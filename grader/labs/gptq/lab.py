@@ -90,13 +90,21 @@ def scalars(case: Case) -> dict[str, int]:
     s_row, s_column = layout_strides(groups, case.N, scales)
     z_row, z_column = layout_strides(groups, case.N // 8, zeros)
     return {
-        "M": case.M, "N": case.N, "K": case.K, "group_size": group_size(case),
-        "stride_xm": x_row, "stride_xk": x_column,
-        "stride_wk": w_row, "stride_wn": w_column,
-        "stride_sg": s_row, "stride_sn": s_column,
-        "stride_zg": z_row, "stride_zn": z_column,
-        "stride_ym": y_row, "stride_yn": y_column,
-    }  # fmt: skip
+        "M": case.M,
+        "N": case.N,
+        "K": case.K,
+        "group_size": group_size(case),
+        "stride_xm": x_row,
+        "stride_xk": x_column,
+        "stride_wk": w_row,
+        "stride_wn": w_column,
+        "stride_sg": s_row,
+        "stride_sn": s_column,
+        "stride_zg": z_row,
+        "stride_zn": z_column,
+        "stride_ym": y_row,
+        "stride_yn": y_column,
+    }
 
 
 def problem(case: Case, generator: torch.Generator, device: torch.device) -> Problem:
@@ -119,7 +127,9 @@ def problem(case: Case, generator: torch.Generator, device: torch.device) -> Pro
     )
 
 
-def _drawn(case: Case, generator: torch.Generator, device: torch.device) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
+def _drawn(
+    case: Case, generator: torch.Generator, device: torch.device
+) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
     """q of 0..15 [K, N], zero points of 1..16 [G, N] and scales [G, N], by the recipe `case.w`.
 
     traps: of four columns one has any q and a zero point of its own, one only weights above zero, and two are quantised.
@@ -201,12 +211,16 @@ def project(stack: Stack, signs: torch.Tensor) -> Projected:
     launches, rows, N = words.shape
     groups, vectors = scales.shape[1], signs.shape[1]
     scaled = (scales[:, :, :, None] * signs).view(launches * groups, N, vectors)
-    zeros = torch.stack([_nibbles(stack["zeros_ptr"], upper) for upper in (False, True)], dim=3)  # [launches, G, byte, half, N / 8]
+    zeros = torch.stack(
+        [_nibbles(stack["zeros_ptr"], upper) for upper in (False, True)], dim=3
+    )  # [launches, G, byte, half, N / 8]
     zeros = zeros.flatten(2, 3).transpose(2, 3).reshape(launches, groups, N) + 1
     offsets = half_product(zeros.view(launches * groups, 1, N), scaled)
     grouped = words.view(launches * groups, rows // groups, N)
     halves = [
-        half_product(_nibbles(grouped, upper).view(launches * groups, -1, N), scaled).view(launches * groups, -1, 4, vectors)
+        half_product(_nibbles(grouped, upper).view(launches * groups, -1, N), scaled).view(
+            launches * groups, -1, 4, vectors
+        )
         for upper in (False, True)
     ]
     column = torch.stack(halves, dim=3).view(launches * groups, -1, vectors) - offsets
@@ -271,10 +285,25 @@ LAB = Lab(
         Parameter("scales_ptr", "*fp16", ("K // group_size", "N")),
         Parameter("zeros_ptr", "*i32", ("K // group_size", "N // 8")),
         Parameter("y_ptr", "*fp16", ("M", "N")),
-        *(Parameter(name, "int") for name in (
-            "M", "N", "K", "group_size", "stride_xm", "stride_xk", "stride_wk", "stride_wn", "stride_sg", "stride_sn",
-            "stride_zg", "stride_zn", "stride_ym", "stride_yn",
-        )),
+        *(
+            Parameter(name, "int")
+            for name in (
+                "M",
+                "N",
+                "K",
+                "group_size",
+                "stride_xm",
+                "stride_xk",
+                "stride_wk",
+                "stride_wn",
+                "stride_sg",
+                "stride_sn",
+                "stride_zg",
+                "stride_zn",
+                "stride_ym",
+                "stride_yn",
+            )
+        ),
     ),
     cases=CASES,
     speed_cases=SPEED_CASES,
@@ -289,4 +318,4 @@ LAB = Lab(
     bytes_moved=bytes_moved,
     operations=dense_operations,
     bonus=True,
-)  # fmt: skip
+)

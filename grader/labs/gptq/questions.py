@@ -13,7 +13,9 @@ def _bits(random: Random) -> Posed:
     group = random.choice((16, 32, 64, 128, 256))
     return Posed(
         f"How many bits per weight do GPTQ's three tensors, qweight, scales and zeros, take with groups of {group}?",
-        4 + 20 / group, "bits", "the bits that a whole group of a column takes, over its elements",
+        4 + 20 / group,
+        "bits",
+        "the bits that a whole group of a column takes, over its elements",
         tolerance=0.002,
         traps=(
             Trap(4.0, "That is qweight alone."),
@@ -21,7 +23,7 @@ def _bits(random: Random) -> Posed:
             Trap(4 + 32 / group, "A zero point has 4 bits, not 16."),
             Trap(4 + 2.5 / group, "That adds bytes to bits: a scale has 16 bits, a zero point 4."),
         ),
-    )  # fmt: skip
+    )
 
 
 def _bytes(random: Random) -> Posed:
@@ -31,7 +33,9 @@ def _bytes(random: Random) -> Posed:
     return Posed(
         f"A launch of GPTQ_MM with M = {M}, N = {N}, K = {K} and groups of {group}: how many MB must it move at least (1 MB = 10^6 bytes)? "
         "X, Y and the scales are fp16.",
-        (rest + 2.5 * groups) / 1e6, "MB", "each group of a column has two bytes of scale and half a byte of zero point",
+        (rest + 2.5 * groups) / 1e6,
+        "MB",
+        "each group of a column has two bytes of scale and half a byte of zero point",
         tolerance=0.002,
         traps=(
             Trap(rest / 1e6, "That is without scales and zeros."),
@@ -39,7 +43,7 @@ def _bytes(random: Random) -> Posed:
             Trap((rest + 2.5 * N) / 1e6, "That is one group for all of K."),
             Trap((rest + N * K / 2 + 2.5 * groups) / 1e6, "That is with one byte per weight: it has half of one."),
         ),
-    )  # fmt: skip
+    )
 
 
 def _word(nibbles: list[int]) -> int:
@@ -57,27 +61,31 @@ def _zero(random: Random) -> Posed:
     return Posed(
         f"Groups of {group}. Word {first // 8} of row {g} of the zeros is 0x{_word(nibbles):08X}. Which number is subtracted from "
         f"q at k = {k}, n = {first + at}?",
-        nibbles[at] + 1, "", "the columns of a word lie in its nibbles from the right, beginning with nibble 0; what is stored is one less",
+        nibbles[at] + 1,
+        "",
+        "the columns of a word lie in its nibbles from the right, beginning with nibble 0; what is stored is one less",
         tolerance=0,
         traps=(
             Trap(nibbles[at], "That is as it is stored, which is not what is subtracted."),
             Trap(nibbles[7 - at] + 1, "That is the order from the left: the first column lies in the lowest bits."),
         ),
-    )  # fmt: skip
+    )
 
 
 def _weight(random: Random) -> Posed:
     q, stored, scale = random.randint(9, 14), random.choice((2, 3, 4, 5)), random.choice((0.125, 0.25, 0.5))
     return Posed(
         f"A nibble of qweight is 0x{q:X}, the stored zero 0x{stored:X}, the scale {scale}. What is the weight?",
-        (q - stored - 1) * scale, "", "the stored zero is less than the zero point, and q has no sign",
+        (q - stored - 1) * scale,
+        "",
+        "the stored zero is less than the zero point, and q has no sign",
         tolerance=0,
         traps=(
             Trap((q - stored) * scale, "That subtracts the zero as it is stored."),
             Trap((q - 16 - stored - 1) * scale, "q has no sign here."),
             Trap(q * scale - stored - 1, "The scale multiplies the difference."),
         ),
-    )  # fmt: skip
+    )
 
 
 QUESTIONS = (

@@ -38,9 +38,14 @@ def _zeros_inputs(generator: torch.Generator) -> Inputs:
     view = wide[:, 2 : 2 + 2 * packed.shape[1] : 2]
     view.copy_(packed)
     return {
-        "zeros_ptr": view, "first_k": FIRST_K, "group_size": GROUP // 2, "K": len(rows) * GROUP // 2, "N": COLUMNS_INSIDE,
-        "stride_zg": view.stride(0), "stride_zn": view.stride(1),
-    }  # fmt: skip
+        "zeros_ptr": view,
+        "first_k": FIRST_K,
+        "group_size": GROUP // 2,
+        "K": len(rows) * GROUP // 2,
+        "N": COLUMNS_INSIDE,
+        "stride_zg": view.stride(0),
+        "stride_zn": view.stride(1),
+    }
 
 
 def _found_zeros(inputs: Inputs) -> torch.Tensor:
@@ -86,15 +91,28 @@ def _loop_inputs(generator: torch.Generator) -> Inputs:
     scales = _in_wider_rows((0.5 + torch.rand(5, N, generator=generator)).to(torch.float16))
     zeros = _in_wider_rows(pack_zeros(_integers(generator, 1, 17, 5, N)))
     return {
-        "x_ptr": x, "qweight_ptr": words, "scales_ptr": scales, "zeros_ptr": zeros, "M": M, "N": N, "K": K, "group_size": GROUP,
-        "stride_xm": x.stride(0), "stride_xk": x.stride(1), "stride_wk": words.stride(0),
-        "stride_sg": scales.stride(0), "stride_zg": zeros.stride(0),
-    }  # fmt: skip
+        "x_ptr": x,
+        "qweight_ptr": words,
+        "scales_ptr": scales,
+        "zeros_ptr": zeros,
+        "M": M,
+        "N": N,
+        "K": K,
+        "group_size": GROUP,
+        "stride_xm": x.stride(0),
+        "stride_xk": x.stride(1),
+        "stride_wk": words.stride(0),
+        "stride_sg": scales.stride(0),
+        "stride_zg": zeros.stride(0),
+    }
 
 
 def _loop_weight(inputs: Inputs) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
     """q, zero points and scales of every weight: float64 [K, N]."""
-    zeros, scales = (spread(part, GROUP).double() for part in (unpack_zeros(tensor(inputs, "zeros_ptr")), tensor(inputs, "scales_ptr")))
+    zeros, scales = (
+        spread(part, GROUP).double()
+        for part in (unpack_zeros(tensor(inputs, "zeros_ptr")), tensor(inputs, "scales_ptr"))
+    )
     return unpack_weight(tensor(inputs, "qweight_ptr")).double(), zeros, scales
 
 

@@ -17,12 +17,14 @@ def _bytes(random: Random) -> Posed:
     return Posed(
         f"A launch of W4A16 with M = {M}, N = {N}, K = {K}: how many MB must it move at least (1 MB = 10^6 bytes)? X, Y and the scales, "
         "one for each output channel, are fp16.",
-        moved / 1e6, "MB", "eight weights share one word of four bytes",
+        moved / 1e6,
+        "MB",
+        "eight weights share one word of four bytes",
         traps=(
             Trap((moved + N * K / 2) / 1e6, "That is with a byte a weight: an int4 weight has half of one."),
             Trap((moved + 1.5 * N * K) / 1e6, "That is with two bytes a weight: an int4 weight has half of one."),
         ),
-    )  # fmt: skip
+    )
 
 
 def _gain(random: Random) -> Posed:
@@ -36,14 +38,16 @@ def _gain(random: Random) -> Posed:
     return Posed(
         f"M = {M}, N = {N}, K = {K}, on a GPU with {terabytes} TB/s and {teraflops} TFLOP/s in fp16, in which the products of both kernels "
         "run. How many times as fast as dense fp16 can W4A16 be at most? Leave the scales out.",
-        answer, "times", "for each of the two kernels: the time of its bytes and the time of its operations; the longer one counts",
+        answer,
+        "times",
+        "for each of the two kernels: the time of its bytes and the time of its operations; the longer one counts",
         tolerance=0.03,
         traps=(
             Trap(memory16 / memory4, "That is the ratio of the bytes: look whether the products take longer."),
             Trap(4, "Four is the ratio of the weights' bytes: X and Y move too, and the products take time."),
             Trap(1 / answer, "That is the ratio of the times the other way round."),
         ),
-    )  # fmt: skip
+    )
 
 
 def _bits(random: Random) -> Posed:
@@ -52,14 +56,16 @@ def _bits(random: Random) -> Posed:
     return Posed(
         f"A weight of int4 has an fp16 scale{' and a zero point of 4 bits' if zeros else ' and no zero point'} for every {group} "
         "elements of a row. How many bits is that for each weight, on average?",
-        4 + (16 + offset) / group, "bits", "the bits that a whole group takes, over its elements",
+        4 + (16 + offset) / group,
+        "bits",
+        "the bits that a whole group takes, over its elements",
         tolerance=0.002,
         traps=(
             Trap(4.0, "That is without the scales."),
             Trap(4 + 16 / group if zeros else 4 + 20 / group, f"A group has {'a' if zeros else 'no'} zero point here."),
             Trap(4 + (2 + offset / 8) / group, "That adds bytes to bits: an fp16 scale has 16 bits."),
         ),
-    )  # fmt: skip
+    )
 
 
 def _nibble(random: Random) -> Posed:
@@ -71,14 +77,16 @@ def _nibble(random: Random) -> Posed:
     signed = [nibble - 16 * (nibble > 7) for nibble in nibbles]
     return Posed(
         f"The word 0x{word:08X} holds the weights k = 0 to 7 of a column. What is the weight k = {at}?",
-        signed[at], "", "k = 0 lies in the lowest four bits; a pattern above 7 stands for a negative number",
+        signed[at],
+        "",
+        "k = 0 lies in the lowest four bits; a pattern above 7 stands for a negative number",
         tolerance=0,
         traps=(
             Trap(nibbles[at], "That is the pattern without a sign."),
             Trap(signed[7 - at], "That is the order from the left: k = 0 lies in the lowest four bits."),
             Trap(nibbles[at] - 8, "That is with an offset of 8: the pattern is a two's complement."),
         ),
-    )  # fmt: skip
+    )
 
 
 QUESTIONS = (

@@ -25,9 +25,13 @@ def _load_inputs(generator: torch.Generator) -> Inputs:
     wide = pack_int4(torch.randint(-8, 8, (K, 3 * COLUMNS), generator=generator).to(torch.int32))
     words = wide[:, 4 : 4 + 2 * COLUMNS_INSIDE : 2]
     return {
-        "qweight_ptr": words, "first_k": DEPTH, "K": K, "N": COLUMNS_INSIDE,
-        "stride_wk": words.stride(0), "stride_wn": words.stride(1),
-    }  # fmt: skip
+        "qweight_ptr": words,
+        "first_k": DEPTH,
+        "K": K,
+        "N": COLUMNS_INSIDE,
+        "stride_wk": words.stride(0),
+        "stride_wn": words.stride(1),
+    }
 
 
 def _loaded(inputs: Inputs) -> torch.Tensor:

@@ -62,11 +62,16 @@ def scalars(case: Case) -> dict[str, int]:
     x_row, x_column = layout_strides(case.M, case.K, case.x_layout)
     y_row, y_column = layout_strides(case.M, case.N, case.y_layout)
     return {
-        "M": case.M, "N": case.N, "K": case.K,
-        "stride_xm": x_row, "stride_xk": x_column,
-        "stride_wk": 1, "stride_wn": 2 * case.K + 16 if case.w in STRIDED else case.K,
-        "stride_ym": y_row, "stride_yn": y_column,
-    }  # fmt: skip
+        "M": case.M,
+        "N": case.N,
+        "K": case.K,
+        "stride_xm": x_row,
+        "stride_xk": x_column,
+        "stride_wk": 1,
+        "stride_wn": 2 * case.K + 16 if case.w in STRIDED else case.K,
+        "stride_ym": y_row,
+        "stride_yn": y_column,
+    }
 
 
 def problem(case: Case, generator: torch.Generator, device: torch.device) -> Problem:
@@ -174,9 +179,20 @@ LAB = Lab(
         Parameter("qweight_ptr", "*i8", ("K", "N")),
         Parameter("scales_ptr", "*fp16", ("N",)),
         Parameter("y_ptr", "*fp16", ("M", "N")),
-        *(Parameter(name, "int") for name in (
-            "M", "N", "K", "stride_xm", "stride_xk", "stride_wk", "stride_wn", "stride_ym", "stride_yn",
-        )),
+        *(
+            Parameter(name, "int")
+            for name in (
+                "M",
+                "N",
+                "K",
+                "stride_xm",
+                "stride_xk",
+                "stride_wk",
+                "stride_wn",
+                "stride_ym",
+                "stride_yn",
+            )
+        ),
     ),
     cases=CASES,
     speed_cases=SPEED_CASES,
@@ -191,4 +207,4 @@ LAB = Lab(
     bytes_moved=bytes_moved,
     operations=dense_operations,
     bonus=True,
-)  # fmt: skip
+)

@@ -17,31 +17,40 @@ def _bytes(random: Random) -> Posed:
     return Posed(
         f"A launch of W8A16 with M = {M}, N = {N}, K = {K}: how many MB must it move at least (1 MB = 10^6 bytes)? X, Y and the scales, "
         "one for each output channel, are fp16.",
-        moved / 1e6, "MB", "a weight is one byte",
+        moved / 1e6,
+        "MB",
+        "a weight is one byte",
         traps=(
-            Trap((moved + N * K) / 1e6, "That is with two bytes a weight: an int8 weight has one, and it is converted inside the kernel."),
+            Trap(
+                (moved + N * K) / 1e6,
+                "That is with two bytes a weight: an int8 weight has one, and it is converted inside the kernel.",
+            ),
             Trap((moved - N * K / 2) / 1e6, "That is with half a byte a weight, which is int4."),
         ),
-    )  # fmt: skip
+    )
 
 
 def _gain(random: Random) -> Posed:
     M, N, K = random.choice((1, 8, 64, 96, 384, 1024)), *random.sample(WIDTHS, 2)
     terabytes, teraflops = random.choice(GPUS)
     compute = 2 * M * N * K / (teraflops * 1e6)
-    memory16, memory8 = ((2 * M * K + weight * N * K + 2 * M * N) / (terabytes * 1e6) for weight in (2, 1))  # microseconds
+    memory16, memory8 = (
+        (2 * M * K + weight * N * K + 2 * M * N) / (terabytes * 1e6) for weight in (2, 1)
+    )  # microseconds
     answer = max(memory16, compute) / max(memory8, compute)
     return Posed(
         f"M = {M}, N = {N}, K = {K}, on a GPU with {terabytes} TB/s and {teraflops} TFLOP/s in fp16, in which the products of both kernels "
         "run. How many times as fast as dense fp16 can W8A16 be at most? Leave the scales out.",
-        answer, "times", "for each of the two kernels: the time of its bytes and the time of its operations; the longer one counts",
+        answer,
+        "times",
+        "for each of the two kernels: the time of its bytes and the time of its operations; the longer one counts",
         tolerance=0.02,
         traps=(
             Trap(memory16 / memory8, "That is the ratio of the bytes: look whether the products take longer."),
             Trap(2, "Two is the ratio of the weights' bytes: X and Y move too, and the products take time."),
             Trap(1 / answer, "That is the ratio of the times the other way round."),
         ),
-    )  # fmt: skip
+    )
 
 
 def _overhead(random: Random) -> Posed:
@@ -51,14 +60,16 @@ def _overhead(random: Random) -> Posed:
     return Posed(
         f"An int8 weight of N = {N} output channels and K = {K}. How many KB (10^3 bytes) of fp16 scales does it have with one scale for "
         f"every {group} elements of a channel?",
-        scales / 1e3, "KB", "count the groups of a channel, then those of all channels; a scale has two bytes",
+        scales / 1e3,
+        "KB",
+        "count the groups of a channel, then those of all channels; a scale has two bytes",
         tolerance=0.002,
         traps=(
             Trap(2 * N / 1e3, "That is one scale for each channel."),
             Trap(scales / 2 / 1e3, "That counts the scales; each has two bytes."),
             Trap(2 * K / group / 1e3, "Those are the scales of one channel."),
         ),
-    )  # fmt: skip
+    )
 
 
 def _step(random: Random) -> Posed:
@@ -67,14 +78,16 @@ def _step(random: Random) -> Posed:
     return Posed(
         f"A weight has two output channels. The largest element of the one is {large}, that of the other {small}, in magnitude. "
         "With one scale for the whole weight (per tensor), how far apart are neighbouring values that the second channel can take?",
-        answer, "", "the scale of the whole weight is max|w| / 127, and neighbouring integers are one scale apart",
+        answer,
+        "",
+        "the scale of the whole weight is max|w| / 127, and neighbouring integers are one scale apart",
         tolerance=0.01,
         traps=(
             Trap(small / 127, "That is with a scale for each channel."),
             Trap(large / 255, "127 positive values and their negatives lie in -max to max: the scale is max / 127."),
             Trap(large / 127 / 2, "That is the largest rounding error, half of the distance."),
         ),
-    )  # fmt: skip
+    )
 
 
 QUESTIONS = (

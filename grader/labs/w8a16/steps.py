@@ -127,7 +127,9 @@ def harness(x_ptr, qweight_ptr, M, N, K, stride_xm, stride_xk, stride_wn, out_pt
 {stored("acc", ACC)}""",
         inputs=_loop_inputs,
         expected=lambda inputs: padded(_product(inputs, "qweight_ptr"), ROWS, COLUMNS),
-        tolerance=lambda inputs: padded(sum_tolerance(_product(inputs, "qweight_ptr"), LEAST), ROWS, COLUMNS, beyond=float("inf")),
+        tolerance=lambda inputs: padded(
+            sum_tolerance(_product(inputs, "qweight_ptr"), LEAST), ROWS, COLUMNS, beyond=float("inf")
+        ),
     ),
     Step(
         name="epilogue",

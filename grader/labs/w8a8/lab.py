@@ -60,11 +60,16 @@ def scalars(case: Case) -> dict[str, int]:
     x_row, x_column = layout_strides(case.M, case.K, case.x_layout)
     y_row, y_column = layout_strides(case.M, case.N, case.y_layout)
     return {
-        "M": case.M, "N": case.N, "K": case.K,
-        "stride_xm": x_row, "stride_xk": x_column,
-        "stride_wk": 1, "stride_wn": case.K,
-        "stride_ym": y_row, "stride_yn": y_column,
-    }  # fmt: skip
+        "M": case.M,
+        "N": case.N,
+        "K": case.K,
+        "stride_xm": x_row,
+        "stride_xk": x_column,
+        "stride_wk": 1,
+        "stride_wn": case.K,
+        "stride_ym": y_row,
+        "stride_yn": y_column,
+    }
 
 
 def problem(case: Case, generator: torch.Generator, device: torch.device) -> Problem:
@@ -187,9 +192,20 @@ LAB = Lab(
         Parameter("input_scale_ptr", "*fp32", ("M",)),
         Parameter("weight_scale_ptr", "*fp32", ("N",)),
         Parameter("y_ptr", "*fp16", ("M", "N")),
-        *(Parameter(name, "int") for name in (
-            "M", "N", "K", "stride_xm", "stride_xk", "stride_wk", "stride_wn", "stride_ym", "stride_yn",
-        )),
+        *(
+            Parameter(name, "int")
+            for name in (
+                "M",
+                "N",
+                "K",
+                "stride_xm",
+                "stride_xk",
+                "stride_wk",
+                "stride_wn",
+                "stride_ym",
+                "stride_yn",
+            )
+        ),
     ),
     cases=CASES,
     speed_cases=SPEED_CASES,
@@ -204,4 +220,4 @@ LAB = Lab(
     bytes_moved=bytes_moved,
     operations=dense_operations,
     operand="int8",
-)  # fmt: skip
+)

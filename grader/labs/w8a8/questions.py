@@ -15,13 +15,15 @@ def _bytes(random: Random) -> Posed:
     return Posed(
         f"A launch of W8A8 with M = {M}, N = {N}, K = {K}: how many MB must it move at least (1 MB = 10^6 bytes)? X is read and Y is "
         "written in fp16, the weight is int8, the scales are fp32.",
-        moved / 1e6, "MB", "one term each for X, the weight, the scales and Y",
+        moved / 1e6,
+        "MB",
+        "one term each for X, the weight, the scales and Y",
         traps=(
             Trap((moved + N * K) / 1e6, "That is with two bytes a weight: an int8 weight has one."),
             Trap((moved - N * K / 2) / 1e6, "That is with half a byte a weight: an int8 weight has one."),
             Trap(N * K / 1e6, "That is the weight alone: X and Y move too."),
         ),
-    )  # fmt: skip
+    )
 
 
 def _intensity(random: Random) -> Posed:
@@ -30,13 +32,18 @@ def _intensity(random: Random) -> Posed:
     return Posed(
         f"W8A8 with M = {M}, N = {N}, K = {K}: how many operations is that for each byte that must move? A multiply-add is two "
         "operations; X and Y are fp16, the weight is int8, the scales do not matter.",
-        operations / moved, "operations per byte", "2 M N K over the bytes of X, weight and Y",
+        operations / moved,
+        "operations per byte",
+        "2 M N K over the bytes of X, weight and Y",
         traps=(
             Trap(operations / (moved + N * K), "That is with an fp16 weight: an int8 weight has one byte."),
-            Trap(operations / (M * K + N * K + M * N), "That is with X and Y in one byte: they are fp16 outside of the kernel."),
+            Trap(
+                operations / (M * K + N * K + M * N),
+                "That is with X and Y in one byte: they are fp16 outside of the kernel.",
+            ),
             Trap(moved / operations, "That is bytes for each operation: invert it."),
         ),
-    )  # fmt: skip
+    )
 
 
 def _exact(random: Random) -> Posed:
@@ -45,15 +52,22 @@ def _exact(random: Random) -> Posed:
     return Posed(
         f"Activations are integers of {x} bits, weights of {w} bits, both with every value from -2^(bits - 1) to 2^(bits - 1) - 1. The "
         f"accumulator has {width} bits, one of them for the sign. What is the largest K for which no sum can overflow?",
-        largest // product, "terms", "the product of the largest magnitude, and the largest number that the accumulator holds",
+        largest // product,
+        "terms",
+        "the product of the largest magnitude, and the largest number that the accumulator holds",
         tolerance=0,
         traps=(
-            Trap((largest + 1) // product, "One too many: that sum is one more than the largest positive number of the accumulator."),
-            Trap(largest // ((2 ** (x - 1) - 1) * (2 ** (w - 1) - 1)),
-                 "That is for the largest positive values: the most negative ones are larger in magnitude."),
+            Trap(
+                (largest + 1) // product,
+                "One too many: that sum is one more than the largest positive number of the accumulator.",
+            ),
+            Trap(
+                largest // ((2 ** (x - 1) - 1) * (2 ** (w - 1) - 1)),
+                "That is for the largest positive values: the most negative ones are larger in magnitude.",
+            ),
             Trap((2 * largest + 1) // product, "That is without a bit for the accumulator's sign."),
         ),
-    )  # fmt: skip
+    )
 
 
 def _again(random: Random) -> Posed:
@@ -62,14 +76,16 @@ def _again(random: Random) -> Posed:
     return Posed(
         f"A launch with M = {M}, N = {N}, BLOCK_M = {block_m}, BLOCK_N = {block_n} and SPLIT_K = 1: how often is one element of X "
         "quantised?",
-        N // block_n, "times", "which programs load that element",
+        N // block_n,
+        "times",
+        "which programs load that element",
         tolerance=0,
         traps=(
             Trap(M // block_m, "Those are the programs along M: each of them has other rows of X."),
             Trap(N // block_n * (M // block_m), "Those are all programs: most have other rows of X."),
             Trap(1, "It would be, if one program had the whole row of tiles."),
         ),
-    )  # fmt: skip
+    )
 
 
 QUESTIONS = (
