@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
+from itertools import takewhile
 
 from grader.building import BuildOptions, describe
 from grader.building.compiler import Compiler
@@ -115,6 +116,12 @@ class SpeedPath:
         return SpeedAnswer(
             not wrong and all(one.ok for one in results), str(candidate.config), found, tuple(results), wrong
         )
+
+    def standing(self, steps: Sequence[SpeedStep]) -> str:
+        """The last rung of the ladder, as a step names it, up to which every one of the lab's steps is taken; "" before the first."""
+        taken = list(takewhile(lambda step: isinstance(answer := self.check(step), SpeedAnswer) and answer.ok, steps))
+        before = {step.rungs[1] for step in steps[len(taken) :]}
+        return next((step.rungs[1] for step in reversed(taken) if step.rungs[1] not in before), "")
 
     def _described(self) -> KernelBundle | Refusal:
         if self._bundle is None:

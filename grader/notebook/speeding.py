@@ -11,6 +11,7 @@ from grader.model import KernelSource, LabReport, Refusal, TestResult
 from grader.notebook.cells import NotYet, Output, display, inputs, lab_named, sentence
 from grader.notebook.chosen_device import notes
 from grader.notebook.speed_path import Guess, SpeedAnswer, SpeedPath
+from grader.notebook.trial import record
 from grader.reading import read_executed
 from grader.reporting.compact import Remark
 from grader.reporting.inline import Inline
@@ -87,7 +88,8 @@ def check_speed_step(lab: Lab, name: str, report: LabReport | None) -> None:
         output.clear()
         raise NotYet(sentence(answer.message))
     clock = [] if graded is None else _clock(lab, step, next((t for t in graded.tests if t.name == step.case), None))
-    output.show(Inline([*_remarks(step, answer, guess), *clock, *notes()]))
+    standing = _standing(lab, path) if answer.ok else []
+    output.show(Inline([*_remarks(step, answer, guess), *standing, *clock, *notes()]))
     if answer.wrong:
         raise NotYet(f'Correct first, then fast: {answer.wrong}. check("{lab.id}") says more.')
 
@@ -125,6 +127,24 @@ def _remarks(step: SpeedStep, answer: SpeedAnswer, guess: Guess) -> list[Remark]
     if not answer.ok and not answer.wrong:
         remarks.append(Remark(f"Try next: {step.hint}. Then run the kernel's cell, and this one again.", "yellow"))
     return remarks
+
+
+def _standing(lab: Lab, path: SpeedPath) -> list[Remark]:
+    """Like which step of the ladder the kernel is built, and what that took; nothing before the first, or where nobody timed it."""
+    rung = path.standing(list(speed_steps_of(lab.id).values()))
+    try:
+        timed = [entry for entry in record().timed(lab.id, "ladder") if entry.contestant == f"ladder/{rung}"]
+    except NotYet:
+        timed = []
+    if not timed:
+        return []
+    times = ", ".join(f"M = {entry.M} {entry.time_us:.1f} us" for entry in timed)
+    number = rung.split("_")[1]
+    return [
+        Remark(
+            f"Your kernel is built like step {number} of the table, which took on an {record().gpu}: {times}.", "cyan"
+        )
+    ]
 
 
 def _clock(lab: Lab, step: SpeedStep, timed: TestResult | None) -> list[Remark]:

@@ -90,6 +90,17 @@ def test_a_step_is_open_before_its_rung_and_done_after_it(lab_id, name, paths):
     assert "{" not in "".join(result.text for answer in answers for result in answer.results)
 
 
+@pytest.mark.parametrize(("lab_id", "rung"), [(lab_id, step.rungs[1]) for lab_id in LABS for step in speed_steps_of(lab_id).values()])
+def test_a_kernel_stands_where_its_rung_does(lab_id, rung, paths):
+    path = paths.setdefault((lab_id, rung), path_of(lab_id, rung, 2))
+    assert path.standing(list(speed_steps_of(lab_id).values())) == rung
+    (remark,) = speeding._standing(all_labs()[lab_id], path) or [None]
+    number, timed = rung.split("_")[1:2], [one for one in load(ROOT / SHOWN).timed(lab_id) if one.contestant == f"ladder/{rung}"]
+    assert (remark is None) == (rung == "solution")
+    assert remark is None or f"like step {number[0]} of the table" in remark.text
+    assert all(f"M = {one.M} {one.time_us:.1f} us" in remark.text for one in timed)
+
+
 NIBBLES = """    byte = words[:, :, None] >> (8 * tl.arange(0, 4))[None, None, :]
     return tl.reshape(tl.join((byte << 28) >> 28, (byte << 24) >> 28).to(tl.float16), (words.shape[0], 8 * words.shape[1]))
 
