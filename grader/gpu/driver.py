@@ -137,9 +137,9 @@ def load(binary: Binary) -> LoadedKernel:
     return LoadedKernel(binary, module, function)
 
 
-def fill_bytes(address: int, size: int, stream: int, byte: int = 0) -> None:
-    """Fills device memory with a byte, in the order of the stream."""
-    call(driver.cuMemsetD8Async(address, byte, size, stream))
+def fill_bytes(address: int, size: int, stream: int) -> None:
+    """Fills device memory with zeros, in the order of the stream."""
+    call(driver.cuMemsetD8Async(address, 0, size, stream))
 
 
 def current_stream() -> int:

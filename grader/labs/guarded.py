@@ -47,29 +47,15 @@ class Guarded:
         return bool(self.strayed())
 
 
-def guarded_bytes(tensor: torch.Tensor) -> int:
-    """Size of the buffer that holds `tensor` and its guard regions."""
-    width = tensor.element_size()
-    extent = 1 + sum((size - 1) * stride for size, stride in zip(tensor.shape, tensor.stride(), strict=True))
-    extent = max(extent, 1) if tensor.numel() else 1
-    return GUARD_BYTES + -(-extent * width // 256) * 256 + GUARD_BYTES
-
-
-def guard(
-    name: str,
-    tensor: torch.Tensor,
-    *,
-    fill: bool = True,
-    device: torch.device | None = None,
-    buffer: torch.Tensor | None = None,
-) -> Guarded:
+def guard(name: str, tensor: torch.Tensor, *, fill: bool = True, device: torch.device | None = None) -> Guarded:
     """Places a copy of `tensor`, strides kept, between guard regions on `device` (default: where it is).
 
-    `fill=False` leaves NaN poison inside, for outputs. `buffer`: uint8 [guarded_bytes(tensor)] to use instead of a
-    new one.
+    `fill=False` leaves NaN poison inside, for outputs.
     """
-    if buffer is None:
-        buffer = torch.empty(guarded_bytes(tensor), dtype=torch.uint8, device=device or tensor.device)
+    extent = 1 + sum((size - 1) * stride for size, stride in zip(tensor.shape, tensor.stride(), strict=True))
+    extent = max(extent, 1) if tensor.numel() else 1
+    size = GUARD_BYTES + -(-extent * tensor.element_size() // 256) * 256 + GUARD_BYTES
+    buffer = torch.empty(size, dtype=torch.uint8, device=device or tensor.device)
     buffer.fill_(POISON_BYTE)
     offset = GUARD_BYTES // tensor.element_size()
     flat = buffer.view(tensor.dtype)

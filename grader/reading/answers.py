@@ -48,14 +48,14 @@ def answers_in(path: Path, allowance: Allowance | None = None) -> Answers:
         return Answers("", {})
 
 
-def answers_for(path: Path, lab_ids: Iterable[str], most_files: int = 50) -> dict[str, Answers]:
+def answers_for(path: Path, lab_ids: Iterable[str]) -> dict[str, Answers]:
     """The answers to each lab's questions in a hand-in: from the lab's own file, else from the first that names one of them.
 
     A lab is left out where no file names an answer to it, such as w8a8_bytes: a hand-in of kernels alone was not asked.
     """
     lab_ids = tuple(lab_ids)
     children = [path] if path.is_file() else filter(is_source, path.iterdir())
-    paths = sorted(children, key=lambda child: (child.stem not in lab_ids, child))[:most_files]
+    paths = sorted(children, key=lambda child: (child.stem not in lab_ids, child))[:50]
     allowance = Allowance()
     found = [(file.stem, answers_in(file, allowance)) for file in paths]
     chosen = {}

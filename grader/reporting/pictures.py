@@ -84,13 +84,13 @@ class Picture:
         style = f"<style>svg{{{light}}}@media(prefers-color-scheme:dark){{svg{{{dark}}}}}</style>"
         return re.sub(r"(<svg[^>]*>)", lambda match: match[1] + style, text, count=1)
 
-    def png(self, dots_per_inch: int = 144) -> bytes:
+    def png(self) -> bytes:
         """A PNG, dark on light."""
         import matplotlib
 
         out = io.BytesIO()
         with matplotlib.rc_context(STYLE):
-            self.figure.savefig(out, format="png", dpi=dots_per_inch, metadata={"Software": None})
+            self.figure.savefig(out, format="png", dpi=144, metadata={"Software": None})
         return out.getvalue()
 
     def _repr_mimebundle_(self, include: Any = None, exclude: Any = None) -> tuple[dict[str, Any], dict[str, Any]]:

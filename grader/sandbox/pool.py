@@ -203,12 +203,12 @@ def pool() -> Pool:
     return _pool
 
 
-def prewarm(*, plain: bool = True, interpreting: bool = True, confined: bool | None = None) -> None:
+def prewarm(*, interpreting: bool = True, confined: bool | None = None) -> None:
     """Begins to start the parents; returns at once."""
     bwrap = confinement.bubblewrap() if confined is not False else None
-    for interpret, wanted in ((False, plain), (True, interpreting)):
-        if wanted:
-            _pool.parent(interpret, bwrap)
+    _pool.parent(False, bwrap)
+    if interpreting:
+        _pool.parent(True, bwrap)
 
 
 def _reseeded() -> None:

@@ -86,9 +86,9 @@ class Missed:
         return sum(self.fetched.values())
 
 
-def cache_of(gpu: Chip, programs_per_multiprocessor: int = 1) -> Cache:
+def cache_of(gpu: Chip) -> Cache:
     """The L2 of a GPU and the programs that run on it at a time."""
-    return Cache(gpu.name, gpu.multiprocessors * programs_per_multiprocessor, gpu.l2_bytes)
+    return Cache(gpu.name, gpu.multiprocessors, gpu.l2_bytes)
 
 
 def in_order(programs: Sequence[ProgramTraffic], order: Order) -> list[int]:

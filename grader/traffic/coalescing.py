@@ -58,16 +58,6 @@ class Coalescing:
     request: np.ndarray[Any, Any]
     lane: np.ndarray[Any, Any]
 
-    @property
-    def sectors_per_request(self) -> float:
-        """Sectors that one instruction of a warp touches, on average."""
-        return self.sectors / self.requests if self.requests else 0.0
-
-    @property
-    def bytes_per_sector(self) -> float:
-        """Bytes asked for a sector that is moved: 32 is a perfect load, more means lanes that share bytes."""
-        return self.bytes / self.sectors if self.sectors else 0.0
-
 
 def coalesce(access: Access, num_warps: int) -> Coalescing:
     """How one access reaches memory."""

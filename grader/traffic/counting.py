@@ -33,11 +33,6 @@ class Region:
         """First index and end along each dimension."""
         return tuple((runs[0][0], runs[-1][1]) for runs in self.runs)
 
-    @property
-    def rectangle(self) -> bool:
-        """Whether it is all of its box."""
-        return self.elements == math.prod(end - first for first, end in self.box)
-
 
 @dataclass(frozen=True, eq=False)
 class TensorTraffic:

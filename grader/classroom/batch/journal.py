@@ -81,8 +81,9 @@ def grader_digest(root: Path = Path(__file__).parents[2]) -> str:
 
 
 @cache
-def code_digest(root: Path = Path(__file__).parents[2]) -> str:
+def code_digest() -> str:
     """The digest of all of the grader's own code, tables and templates: what is cheap to find out anew depends on all of it."""
+    root = Path(__file__).parents[2]
     files = sorted(path for path in root.rglob("*") if path.suffix in ALL_CODE)
     return _digest("\0".join(f"{path.relative_to(root)}\0{path.read_text(encoding='utf-8')}" for path in files))
 

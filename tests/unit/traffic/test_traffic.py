@@ -54,7 +54,6 @@ def test_programs_tiles_and_reads():
     program = traffic.programs[6]
     assert program.place == (6, 0, 0)
     assert program.tile == Region((((64, 128),), ((128, 192),)), TILE * TILE)
-    assert program.tile.rectangle
     assert program.reads["x_ptr"].box == ((64, 128), (0, SIDE))
     assert program.reads["qweight_ptr"].box == ((0, SIDE // 8), (128, 192))
     assert (program.slice, program.slices) == (0, 1)
@@ -74,7 +73,7 @@ def test_slices_of_k():
     assert (y.stored, y.added, y.distinct_written) == (0, 4 * 16 * 128 * 2, 16 * 128 * 2)
     # 16 x 64 sums of two bytes, eight neighbours a thread, added two at a time
     (added,) = (one for one in traffic.coalescing if one.kind == "atomic")
-    assert (added.vector, added.requests, added.sectors_per_request, added.bytes_per_sector) == (4, 16, 16, 8)
+    assert (added.vector, added.requests, added.sectors, added.bytes) == (4, 16, 16 * 16, 16 * 16 * 8)
 
 
 def test_blocks_that_are_not_there_are_not_read():
@@ -91,8 +90,8 @@ def test_coalescing_of_real_loads():
     traffic = _traffic("ladder/w4a16_1_obvious.py", "w4a16", "several_tiles")
     by_tensor = {one.tensor: one for one in traffic.coalescing}
     x, words = by_tensor["x_ptr"], by_tensor["qweight_ptr"]
-    assert (x.vector, x.requests, x.sectors_per_request, x.bytes_per_sector) == (16, 16, 16, 32)
-    assert (words.vector, words.requests, words.sectors_per_request, words.bytes_per_sector) == (16, 32, 8, 64)
+    assert (x.vector, x.requests, x.sectors, x.bytes) == (16, 16, 16 * 16, 16 * 16 * 32)
+    assert (words.vector, words.requests, words.sectors, words.bytes) == (16, 32, 32 * 8, 32 * 8 * 64)
     assert traffic.lines[words.line] == "w4a16.py line 41"
 
 
@@ -108,9 +107,9 @@ def test_coalescing_of_columns_gaps_and_masks():
         found = coalesce(_access(offsets, 2), 1)
         assert (found.vector, found.requests, found.sectors) == (16, 4, 64)
     apart = coalesce(_access(rows * 4096 + 64 * columns, 2), 1)
-    assert (apart.vector, apart.requests, apart.sectors_per_request) == (2, 32, 32)
+    assert (apart.vector, apart.requests, apart.sectors) == (2, 32, 32 * 32)
     shifted = coalesce(_access(row_major + 2, 2), 1)  # no alignment: one element a thread, a warp a row, three sectors
-    assert (shifted.vector, shifted.requests, shifted.sectors_per_request) == (2, 32, 3)
+    assert (shifted.vector, shifted.requests, shifted.sectors) == (2, 32, 32 * 3)
     half = coalesce(_access(np.where(rows < 16, row_major, OFF), 2), 1)
     assert (half.vector, half.requests, half.sectors, half.bytes) == (16, 2, 32, 1024)
     odd = coalesce(_access(np.where(columns < 31, row_major, OFF), 2), 1)
