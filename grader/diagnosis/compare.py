@@ -23,7 +23,7 @@ from grader.diagnosis.scales import check_scales
 from grader.diagnosis.stores import lasting, places_in_output, read_back, store_axes, stores_to_output
 from grader.diagnosis.sums import check_left_over, check_reset, check_sums, dropped
 from grader.diagnosis.tape import Node
-from grader.diagnosis.values import check_values, check_weight
+from grader.diagnosis.values import check_values, check_weight, common_offset
 
 MAX_PROGRAMS = 12
 
@@ -85,8 +85,9 @@ def _numbers(
         # meant, only its partner tells
         values = [one for one in values if one.aspect == "left"]
     if weights is not None:
-        return [*values, *check_sums(run, products, held), *summed, *([] if astray else weights)]
-    sums = check_sums(run, products, held if everything is products else check_values(run, products)[1])
+        return [*values, *check_sums(run, products, held, 0.0), *summed, *([] if astray else weights)]
+    held_too = held if everything is products else check_values(run, products)[1]
+    sums = check_sums(run, products, held_too, common_offset(run, everything))
     if sums or any(one.column == "sum" for one in before):  # sums are too large, or scaled otherwise, for that reason
         return [*values, *sums]
     scales = check_scales(run, everything, held)

@@ -46,7 +46,8 @@ def named(run: Run, value: int) -> Number:
     if abs(value) < 2:
         return Number(value)
     known = {name: number for name, number in run.problem.scalars.items() if number > 1}
-    known |= {name: number for name, number in run.config.constants.items() if type(number) is int and number > 1}
+    constants = {**run.lab.constants, **run.config.constants}
+    known |= {name: number for name, number in constants.items() if type(number) is int and number > 1}
     names = {name for name, number in known.items() if number == value}
     for (one, a), (other, b) in itertools.permutations(known.items(), 2):
         if a * b == value and one < other:

@@ -95,24 +95,26 @@ def history(tape: Tape, provenance: Provenance, number: int, lane: int, tensor: 
 def _done(provenance: Provenance, node: Node, lane: int, value: float) -> str:
     """An operation of one element in numbers, such as "-3 & 15 = 13"."""
     if node.op in CASTS:
-        return f"as {node.type} {value:.7g}"
+        return f"as {node.type} {digits(value, node.type)}"
     if node.op == "select":
-        return f"tl.where takes {value:.7g}"
+        return f"tl.where takes {digits(value, node.type)}"
     if node.op not in SYMBOLS or len(node.inputs) != 2:
-        return f"{node.op.removeprefix('libdevice ').replace('clampf', 'clamp')} {value:.7g}"
+        return f"{node.op.removeprefix('libdevice ').replace('clampf', 'clamp')} {digits(value, node.type)}"
     try:
         given = [np.broadcast_to(provenance.values(i), node.shape).reshape(-1)[lane] for i in node.inputs]
     except (Untraceable, ValueError):
         return ""
-    first, second, result = (_number(float(one)) for one in (*given, value))
+    first, second, result = (digits(float(one), node.type) for one in (*given, value))
     return f"{first} {SYMBOLS[node.op]} {second} = {result}"
 
 
-def _number(value: float) -> str:
-    """Words as hexadecimal numbers, all else with the digits that fp32 has."""
-    if value == int(value) and 1 << 16 <= abs(value) < 1 << 32 if np.isfinite(value) else False:
+def digits(value: float, kind: str = "fp32") -> str:
+    """Words, which are large integers, as hexadecimal numbers; all else with the digits that tell it from every other number in fp32."""
+    if "int" in kind and 1 << 16 <= abs(value) < 1 << 32:
         return f"{int(value) & 0xFFFFFFFF:#010x}"
-    return f"{value:.7g}"
+    near = np.float32(value)
+    short = np.format_float_positional(near, trim="-") if value == 0 or 1e-4 <= abs(value) < 1e10 else str(near)
+    return short if near == value else f"{value:.9g}"
 
 
 def line_computed(run: Run, number: int) -> int | None:
@@ -183,7 +185,7 @@ def _line_of_cut(run: Run, links: list[HistoryStep], bits: int) -> int | None:
     """Where four bits of a word were cut out wrongly: the distance of a shift whose lowest four are masked out next, if these are not
     `bits`, else the table that they are looked up in; or a shift that nothing masks."""
     for at, (shift, masked) in enumerate(itertools.pairwise(links)):
-        if shift.op in SHIFTS and masked.op == "and" and masked.done.endswith(f"& 15 = {masked.value:.7g}"):
+        if shift.op in SHIFTS and masked.op == "and" and masked.done.endswith(f"& 15 = {digits(masked.value)}"):
             if masked.value != bits:
                 return line_computed(run, run.tape.nodes[shift.node].inputs[1])
             table = next((link for link in links[at + 2 :] if link.op == "gather"), None)

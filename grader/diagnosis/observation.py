@@ -41,10 +41,11 @@ class Number:
         return f"{shortest.pop()} = {self.value}" if len(shortest) == 1 else f"{self.value}"
 
     def within(self, text: str) -> Number:
-        """Of several names those alone whose parts all stand in a text, the student's line; all of them where none does."""
+        """Of several names those alone whose parts all stand in a text, the student's line; where none does, those of one part: of
+        products and quotients, some have any value."""
         words = set(re.findall(r"\w+", text))
         standing = frozenset(name for name in self.names if set(re.findall(r"[A-Za-z_]\w*", name)) <= words)
-        return replace(self, names=standing or self.names)
+        return replace(self, names=standing or frozenset(name for name in self.names if _parts(name) == 1))
 
 
 def _parts(name: str) -> int:

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 import numpy as np
 
 from grader.diagnosis.flow import Passed
+from grader.diagnosis.history import digits
 from grader.diagnosis.observation import Observation, plain
 from grader.diagnosis.provenance import IDENTITIES, Array
 from grader.diagnosis.relation import Products, Run
@@ -89,10 +90,14 @@ def _narrowed(
         if over.any():
             scaled = any(factor.at > step.node for term in products.flow.terms for factor in term.factors)
             expected = "the scales first, then fp16" if scaled else f"a sum that {node.type} can hold"
-            return observation("overflow", f"{plain(before[over][0])} as {node.type} is inf", expected)
+            return observation(
+                "overflow", f"{plain(before[over][0])} as {node.type} is {plain(after[over][0])}", expected
+            )
         if node.type == "bf16" and off.max(initial=0.0) > 0:
             at = np.unravel_index(int(off.argmax()), off.shape)
-            return observation("bf16", f"{before[at]:.7g} as bf16 is {after[at]:.7g}", "a result rounded to fp16 alone")
+            return observation(
+                "bf16", f"{digits(before[at])} as bf16 is {digits(after[at])}", "a result rounded to fp16 alone"
+            )
         more = any(run.tape.nodes[one.node].op in FLOAT_SUMS and one.node > step.node for one in products.flow.passed)
         if node.type in HALF and more:
             return observation("sum", _coarse(node, _peak(before)), "a sum in fp32 or int32")

@@ -9,7 +9,7 @@ import numpy as np
 
 from grader.diagnosis.definition import line_of_argument, line_of_element, line_of_mask
 from grader.diagnosis.fit import fit
-from grader.diagnosis.history import line_of_change, sentence_of, way
+from grader.diagnosis.history import digits, line_of_change, sentence_of, way
 from grader.diagnosis.observation import Observation, plain
 from grader.diagnosis.provenance import Array, offsets_of
 from grader.diagnosis.relation import Products, Run, Side, factor_elements, held_elements, holder
@@ -160,9 +160,9 @@ def made_otherwise(
     offset = -1 if origin is None else int(offsets_of(origin).reshape(-1)[held[1]])
     element = element_words(run, scale, offset) if offset >= 0 else scale.tensor.removesuffix("_ptr")
     where = f"{side.operand.letter}[{side.row[place]}, {products.left.k[place]}]"
-    text = f"for {where}, {element} becomes {links[-1].value:.7g} ({sentence_of(links)})"
+    text = f"for {where}, {element} becomes {digits(links[-1].value)} ({sentence_of(links)})"
     line = line_of_change(run, links, may[0], bits=bits)
-    expected = ", ".join(f"{one:.7g}" for one in may[:-1]) + (" or " if len(may) > 1 else "") + f"{may[-1]:.7g}"
+    expected = ", ".join(f"{digits(one)}" for one in may[:-1]) + (" or " if len(may) > 1 else "") + f"{digits(may[-1])}"
     return [products.seen(column, f"{scale.tensor} made", line, text, expected, p=place[1])]
 
 

@@ -68,20 +68,33 @@ def check_left_over(run: Run, products: Products, stores: Sequence[Node]) -> lis
     return [products.seen("sum", "not reset", line, text, "a sum that begins with zero for each tile")]
 
 
-def check_sums(run: Run, products: Products, held: Array) -> list[Observation]:
-    """What is added that is no product, and factors that differ from product to product. held: scales in the operands, [E, P]."""
-    return _added(run, products) + _uneven(run, products, held)
+def check_sums(run: Run, products: Products, held: Array, offset: float) -> list[Observation]:
+    """What is added that is no product, and factors that differ from product to product. held: scales in the operands, [E, P]; offset:
+    by how much the right operand is too large, which sums of the left one may make up for."""
+    return _added(run, products, offset) + _uneven(run, products, held)
 
 
-def _added(run: Run, products: Products) -> list[Observation]:
+def _added(run: Run, products: Products, offset: float) -> list[Observation]:
     found = []
+    with np.errstate(all="ignore"):
+        left = [np.where(term.alive, term.factor * term.left.values, 0.0).sum(axis=1) for term in products.flow.terms]
+    makes_up = -offset * np.sum(left, axis=0)
     for addend in products.flow.addends:
-        e = int(np.abs(addend.values).argmax())
+        of_left = offset and addend.sources == {products.left.operand.tensor}
+        apart = np.abs(addend.values - (makes_up if of_left else 0.0))
+        e = int(apart.argmax())
+        if of_left and apart[e] <= 1e-2 * abs(makes_up[e]):
+            continue
         names = sorted(tensor.removesuffix("_ptr") for tensor in addend.sources)
         what = "what Y held before" if run.lab.output in addend.sources else f"{plain(float(addend.values[e]))}"
         whose = f", made of {' and '.join(names)} alone," if names and run.lab.output not in addend.sources else ""
         text = f"{what}{whose} is added to the sum for {products.element(e)}"
-        found.append(products.seen("sum", "added", addend.line, text, "products of X and W alone"))
+        expected = "products of X and W alone"
+        if of_left:
+            expected = (
+                f"{plain(float(makes_up[e]))}, which makes up for W being multiplied as {plain(offset)} more than it is"
+            )
+        found.append(products.seen("sum", "added", addend.line, text, expected))
     return found[:1]
 
 

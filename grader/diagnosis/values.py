@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Mapping
+from dataclasses import replace
 
 import numpy as np
 
@@ -41,6 +42,8 @@ def check_values(run: Run, products: Products) -> tuple[list[Observation], Array
             places = np.nonzero(use)
             found += other_element(run, products, side, scale, (places[0], places[1]), taken, row, text)
         expected = side.operand.held(run.problem, row, k, used)
+        if name == "right":
+            expected = replace(expected, value=expected.value + common_offset(run, products))
         factor, wrong = _best_factor(run, side, use, elements_used, expected.value, expected.permitted)
         held[use] *= factor
         if wrong.any():
@@ -51,6 +54,20 @@ def check_values(run: Run, products: Products) -> tuple[list[Observation], Array
                 made = made_otherwise(run, products, side, scale, (e, p), (exact, 1 / exact), column="value", room=1e-6)
             found += made or [_observed(run, products, name, use, wrong, expected, factor)]
     return found, held
+
+
+def common_offset(run: Run, products: Products) -> float:
+    """By how much most numbers of the right operand are too large, where sums of the left one alone are added and may make up for that;
+    else 0."""
+    side = products.right
+    if (
+        not any(addend.sources == {products.left.operand.tensor} for addend in products.flow.addends)
+        or side.operand.needs
+    ):
+        return 0.0
+    use, row, k = _elements(run, products, side)
+    apart, counts = np.unique(side.value[use] - side.operand.held(run.problem, row, k, {}).value, return_counts=True)
+    return float(apart[counts.argmax()]) if len(apart) and 2 * counts.max() > counts.sum() else 0.0
 
 
 def _elements(run: Run, products: Products, side: Side) -> tuple[Array, Array, Array]:
