@@ -109,12 +109,12 @@ def _done(provenance: Provenance, node: Node, lane: int, value: float) -> str:
 
 
 def digits(value: float, kind: str = "fp32") -> str:
-    """Words, which are large integers, as hexadecimal numbers; all else with the digits that tell it from every other number in fp32."""
-    if "int" in kind and 1 << 16 <= abs(value) < 1 << 32:
+    """Words, which are large integers, as hexadecimal numbers; all else with seven digits, or with those that show its fraction."""
+    whole = abs(value) < 1e10 and value == int(value)
+    if whole and "int" in kind and 1 << 16 <= abs(value) < 1 << 32:
         return f"{int(value) & 0xFFFFFFFF:#010x}"
-    near = np.float32(value)
-    short = np.format_float_positional(near, trim="-") if value == 0 or 1e-4 <= abs(value) < 1e10 else str(near)
-    return short if near == value else f"{value:.9g}"
+    short = f"{int(value)}" if whole else f"{value:.7g}"
+    return short if whole or not short.lstrip("-").isdigit() else f"{value:.9g}"
 
 
 def line_computed(run: Run, number: int) -> int | None:
