@@ -14,7 +14,6 @@ from grader.diagnosis.explaining import run_of, telling
 from grader.diagnosis.observation import Observation
 from grader.diagnosis.relation import Run
 from grader.labs import get_lab
-from grader.labs.problems import make_problem
 from grader.labs.relation import relation_of
 from grader.model import KernelBundle, KernelSource, Outcome
 from grader.reading import read
@@ -36,7 +35,7 @@ def recorded(
     assert isinstance(source, KernelSource)
     bundle = describe(lab, source, BuildOptions((90,), "check", 1, None))
     assert isinstance(bundle, KernelBundle)
-    problem = telling(expected, make_problem(lab, lab.case(case_name), 1), lab_id, case_name)
+    problem = telling(expected, lab, case_name)
     how = {"record": lambda count: range(min(count, RECORDED)), **how}
     options = InterpretOptions(1, case_seconds=120, **how)
     (outcome,) = interpret(lab, source, bundle, {case_name: problem}, [(case_name, config)], options)

@@ -26,7 +26,6 @@ from grader.diagnosis.observation import Observation
 from grader.diagnosis.provenance import Array
 from grader.diagnosis.values import check_values, check_weight
 from grader.labs import Lab, get_lab
-from grader.labs.problems import make_problem
 from grader.labs.relation import Relation, relation_of
 from grader.labs.wrong_kernels import WrongKernel, wrong_kernels
 from grader.model import Case, KernelBundle, KernelSource
@@ -139,7 +138,7 @@ def _read(lab: Lab, text: str) -> tuple[KernelSource, KernelBundle] | None:
 def _of_case(
     lab: Lab, expected: Relation, source: KernelSource, bundle: KernelBundle, case: Case
 ) -> Mapping[str, Array]:
-    problem = telling(expected, make_problem(lab, case, 0), lab.id, case.name)
+    problem = telling(expected, lab, case.name)
     options = InterpretOptions(1, case_seconds=CASE_SECONDS, record=range)
     (outcome,) = interpret(lab, source, bundle, {case.name: problem}, [(case.name, 0)], options)
     if not outcome.flow:

@@ -21,7 +21,7 @@ from grader.diagnosis.relation import Run
 from grader.diagnosis.tape import parse
 from grader.judging.checking import Finding
 from grader.labs import Lab
-from grader.labs.problems import generator_for
+from grader.labs.problems import generator_for, make_problem
 from grader.labs.relation import Relation, relation_of
 from grader.labs.slices import slices
 from grader.model import KernelBundle, KernelSource, Outcome, Problem
@@ -83,6 +83,7 @@ def explain(failure: Failure) -> Explained:
     catalogue, defects, unread = load(failure.lab.id), [], ""
     for own_values in (True, False):
         chosen = _chosen(failure, expected, failing)[: MAX_LAUNCHES if own_values else 2]
+        chosen += _catalogued(failure, expected, chosen) if own_values else []
         launches = _recorded(failure, expected, chosen, catalogue, own_values=own_values)
         defects += [one.defect for one in launches if one.defect]
         unread = unread or next((one.unread for one in launches if one.unread), "")
@@ -123,11 +124,12 @@ def _merged(launches: Sequence[_Launch], catalogued: frozenset[str]) -> list[Obs
 def _agreed(one: Observation, launch: _Launch, launches: Sequence[_Launch], catalogued: frozenset[str]) -> Observation:
     """An observation with the names that another launch, of other sizes, shows as well; without any where there is none.
 
-    catalogued: the cases that the catalogue has, whose launches must agree on a mistake too.
+    catalogued: the cases that the catalogue has, whose launches must agree on a mistake, and tell it for those of all others.
     """
     others = [other for each in launches if each is not launch for other in each.observations if other.key == one.key]
-    if any(other.case in catalogued and other.mistake != one.mistake for other in others):
-        one = replace(one, mistake="", what="", hint="")
+    named = {(each.mistake, each.what, each.hint) for each in (one, *others) if each.case in catalogued}
+    mistake, what, hint = named.pop() if len(named) == 1 else ("", "", "")
+    one = replace(one, mistake=mistake, what=what, hint=hint)
     apart = [
         other
         for known in launches
@@ -179,6 +181,14 @@ def _chosen(failure: Failure, expected: Relation, failing: Sequence[Outcome]) ->
     return chosen
 
 
+def _catalogued(failure: Failure, expected: Relation, chosen: Sequence[_Chosen]) -> list[_Chosen]:
+    """The first case that the catalogue has, where none of those is chosen: on values of the diagnosis it may fail all the same."""
+    if not chosen or any(one.case in expected.first for one in chosen):
+        return []
+    ran = [one for one in failure.outcomes if one.case == expected.first[0] and one.status == "ran"]
+    return [_Chosen(one.case, one.config) for one in ran[:1]]
+
+
 def _recorded(
     failure: Failure, expected: Relation, chosen: Sequence[_Chosen], catalogue: Catalogue, *, own_values: bool
 ) -> list[_Launch]:
@@ -186,7 +196,7 @@ def _recorded(
     lab, bundle = failure.lab, failure.bundle
     names = [f"{number} {one.case}" for number, one in enumerate(chosen)]
     problems = {
-        name: telling(expected, failure.problems[one.case], lab.id, one.case)
+        name: telling(expected, lab, one.case)
         if own_values
         else failure.problems[one.case]
         for name, one in zip(names, chosen, strict=True)
@@ -215,9 +225,9 @@ def _recorded(
     return found
 
 
-def telling(expected: Relation, problem: Problem, lab_id: str, case: str, seed: int = SEED) -> Problem:
-    """A case's sizes and layouts with values that tell where they come from."""
-    return expected.inputs(problem, generator_for(seed, lab_id, case, "relation"))
+def telling(expected: Relation, lab: Lab, case: str) -> Problem:
+    """A case's sizes and layouts with values that tell where they come from: the same whatever the seed of the grading."""
+    return expected.inputs(make_problem(lab, lab.case(case), SEED), generator_for(SEED, lab.id, case, "relation"))
 
 
 def programs_to_record(count: int, first: int, spread: int) -> tuple[int, ...]:

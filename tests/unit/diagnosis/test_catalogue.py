@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
@@ -10,7 +12,7 @@ from grader.diagnosis.catalogue import Catalogue, Mistake, load, title
 from grader.diagnosis.observation import Observation
 from grader.labs import all_labs, get_lab
 from grader.labs.wrong_kernels import wrong_kernels
-from tests.submissions import TESTS
+from tests.submissions import TESTS, failed_tests, graded_as_read
 
 WITH_CATALOGUE = [lab for lab in all_labs().values() if wrong_kernels(lab)]
 
@@ -51,6 +53,27 @@ def test_the_kept_file_is_what_the_edits_give(lab):
     for kernel in kept[::20]:
         for (case, aspect), array in operands(lab.id, kernel).items():
             np.testing.assert_array_equal(array, known.operands[case, aspect, kernel.name])
+
+
+@pytest.mark.parametrize(
+    ("style", "find", "put", "cases", "mistake"),
+    [
+        # all_tails has no -8; on the values of the diagnosis it has
+        ("w4a16_bytes", "q.to(tl.float16)", "tl.maximum(q, -7).to(tl.float16)", ("all_tails", "every_nibble"), "minus_eight_clamped"),
+        # where the blocks lie is drawn for each grading
+        ("dds_transposed_sum", "v, xt, acc)", "v.to(tl.bfloat16), xt.to(tl.bfloat16), acc)", ("rectangular",), "multiplied_in_bf16"),
+    ],
+)  # fmt: skip
+def test_a_mistake_is_named_in_another_style_whatever_the_seed_and_the_case(style, find, put, cases, mistake, tmp_path):
+    lab = get_lab(style.split("_")[0])
+    text = (TESTS / "styles" / f"{style}.py").read_text(encoding="utf-8")
+    assert text.count(find) == 1
+    path = tmp_path / f"{lab.id}.py"
+    path.write_text(text.replace(find, put), encoding="utf-8")
+    document = graded_as_read(path, replace(lab, cases=tuple(lab.case(name) for name in cases)))
+    (failed,) = failed_tests(document, lab.id)
+    says = next(one.says for one in wrong_kernels(lab) if one.name == mistake)
+    assert says in failed["diagnosis"]
 
 
 def test_what_a_report_counts_has_words():
