@@ -326,6 +326,7 @@ def main() -> None:
     parser.add_argument("--jobs", type=int, default=len(os.sched_getaffinity(0)), help="processes at once")
     parser.add_argument("--sample", type=int, default=sys.maxsize, help="so many kernels, evenly over all")
     parser.add_argument("--lab", help="kernels of this lab alone")
+    parser.add_argument("--kernel", metavar="NAME", help="the entries of this name alone, with all that is said of them")
     parser.add_argument(
         "--blind", type=Path, metavar="PATH", help="those of tests/blind/DATE, or of a file in tests/corpus/, alone, for a reader to judge"
     )
@@ -340,7 +341,10 @@ def main() -> None:
     kernels = [*(() if options.styles else wrong_kernels()), *right_kernels()]
     if options.blind:
         kernels = list(blind_kernels(options.blind))
-    kernels = every([one for one in kernels if options.lab in (None, one.lab)], options.sample)
+    kernels = [one for one in kernels if options.lab in (None, one.lab) and options.kernel in (None, one.name)]
+    if not kernels:
+        parser.error(f"there is no kernel `{options.kernel}` in lab `{options.lab or 'any'}`; names are those of mistakes.toml")
+    kernels = every(kernels, options.sample)
     options.out.parent.mkdir(parents=True, exist_ok=True)
     records = run(kernels, max(1, options.jobs), options.out)
     print(summary(records))
@@ -351,6 +355,8 @@ def main() -> None:
                 *(f"  - {said}" for said in one["said"]),
                 sep="\n",
             )
+        elif options.kernel:
+            print(f"- {title(one)}: {one['verdict']}", *(f"  - {said}" for said in one["said"]), sep="\n")
         elif one["verdict"] == "false" and one["kind"] != RIGHT:
             print(
                 f"- false: {title(one)}: {', '.join(one['claimed'])}, expected {', '.join(one['expected'])}: {_first(one)}"

@@ -29,12 +29,13 @@ def release(
     from grader.authoring.slip_runs import BadSlip
     from grader.classroom.hidden_cases import BadSecrets
     from grader.classroom.secrets_file import secrets_in_force
+    from grader.labs.wrong_kernels import BadMistake
 
     root = _repository()
     try:
         secrets = secrets_in_force(secrets_file, near=root).path
         changed = write(root)
-    except (BadSecrets, BadMarkers, BadSlip, BadSource, MissingJupytext) as problem:
+    except (BadSecrets, BadMarkers, BadMistake, BadSlip, BadSource, MissingJupytext) as problem:
         raise refuse(str(problem)) from None
     for path in changed:
         typer.echo(f"wrote {path.relative_to(root)}" if path.exists() else f"removed {path.relative_to(root)}")
