@@ -196,9 +196,7 @@ def _recorded(
     lab, bundle = failure.lab, failure.bundle
     names = [f"{number} {one.case}" for number, one in enumerate(chosen)]
     problems = {
-        name: telling(expected, lab, one.case)
-        if own_values
-        else failure.problems[one.case]
+        name: telling(expected, lab, one.case) if own_values else failure.problems[one.case]
         for name, one in zip(names, chosen, strict=True)
     }
     pairs = [(name, one.config) for name, one in zip(names, chosen, strict=True)]
