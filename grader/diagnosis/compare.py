@@ -68,7 +68,7 @@ def _places(run: Run, stores: list[Node], everything: Products) -> list[Observat
     if found := check_rows(run, everything) or check_k(run, everything):
         return found
     placed = store_axes(everything.store, run.strides) is not None  # else the element of Y is not certain
-    whole = len(stores) == 1 or all(store.op == "store" for store in stores)
+    whole = everything.program != run.cut_off and (len(stores) == 1 or all(store.op == "store" for store in stores))
     counted = check_counts(run, [everything]) if placed and whole and run.config.split_k == 1 else []
     return (check_steps(run, everything) or counted) if counted else []
 

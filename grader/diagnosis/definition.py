@@ -65,11 +65,11 @@ def line_along(run: Run, access: Node, step: int, *, last: bool) -> int | None:
     """Where what moves an access's addresses by `step` along one axis was last computed by itself, before it met the other axes."""
     axis = axis_along(access, step, last=last)
     nodes = address_nodes(run, access) if axis is not None else []
-    alone = [node.line for node in nodes if node.line is not None and _varies_along(run, node, access.shape) == {axis}]
+    alone = [node.line for node in nodes if node.line is not None and varies_along(run, node, access.shape) == {axis}]
     return alone[-1] if alone else access.line
 
 
-def _varies_along(run: Run, node: Node, shape: tuple[int, ...]) -> set[int]:
+def varies_along(run: Run, node: Node, shape: tuple[int, ...]) -> set[int]:
     """The axes of a tile of `shape` along which an integer node varies; none for a pointer or a scalar."""
     if node.size == 1 or "ptr" in node.type or "pointer" in node.type:
         return set()
@@ -161,7 +161,7 @@ def line_of_count(run: Run, access: Node, counts: tuple[int, int]) -> int | None
 def _is_along(run: Run, node: Node, shape: tuple[int, ...], axis: int | None) -> bool:
     """Whether a node varies along this axis of a tile alone, by its numbers, or has as many lanes as this axis has, and no other."""
     lanes = len(node.shape) == 1 and node.size > 1 and len(shape) > 1 and shape.count(node.size) == 1
-    return axis is not None and (_varies_along(run, node, shape) == {axis} or (lanes and node.size == shape[axis]))
+    return axis is not None and (varies_along(run, node, shape) == {axis} or (lanes and node.size == shape[axis]))
 
 
 def start_of_sum(run: Run, number: int) -> int | None:

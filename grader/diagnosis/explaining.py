@@ -106,16 +106,18 @@ def _merged(launches: Sequence[_Launch], catalogued: frozenset[str]) -> list[Obs
     """Each column and aspect once, its coefficients with the names that two launches of different sizes agree on.
 
     What a later launch shows in a column that an earlier one has shown already follows from that, save for addresses: other
-    layouts have strides of their own.
+    layouts have strides of their own. Seen from stores that are astray, the operands begin in other rows.
     """
     found: list[Observation] = []
     for launch in launches:
         if any(one.aspect == "order" for one in found):  # which explains whatever stands elsewhere
             break
         known = {one.column for one in found}
+        astray = any(one.key == ("store", "place") for one in found)
         found += [
             _agreed(one, launch, launches, catalogued)
             for one in launch.observations
+            if not (astray and one.column == "rows" and one.aspect.endswith((" place", " begin")))
             if one.column not in known or (one.astray and all(one.line != other.line for other in found))
         ]
     return first_of_each(found)
@@ -275,7 +277,9 @@ def run_of(lab: Lab, bundle: KernelBundle, case: str, config: int, problem: Prob
     tape = parse(outcome.flow)
     provenance = Provenance(tape, expected.left.tensor, expected.right.tensor, alone=bool(expected.subtracted))
     given = (lab, expected, problem, bundle.configs[config], launch.grid, tape, provenance)
-    return Run(*given, y.numpy(), wrong.numpy(), outcome.y is not None, bundle.made.text)
+    last = max(tape.programs, key=lambda program: tape.programs[program].stop, default=None)
+    ended = outcome.y is not None
+    return Run(*given, y.numpy(), wrong.numpy(), ended, bundle.made.text, None if ended else last)
 
 
 def defect(case: str, config: int, error: Exception) -> str:

@@ -55,10 +55,10 @@ def check_programs(run: Run) -> list[Observation]:
         return []
     if not any(one.tensor == run.lab.output for one in run.tape.stores):
         return [_none(run)]
-    if past := _past_the_ends(run):
-        return [past]
     tiles = tile_map(run)
     unwritten = _unwritten(run, tiles)
+    if past := _past_the_ends(run, unwritten):
+        return [past]
     if unwritten.any():
         return [_masked(run, unwritten) or _missing(run, tiles, unwritten)]
     store = tiles is not None and tiles.store.op == "store"
@@ -138,19 +138,19 @@ def _masked(run: Run, unwritten: Array) -> Observation | None:
     return None
 
 
-def _past_the_ends(run: Run) -> Observation | None:
-    """A store that lets rows past the last one, or columns past the last one, through to where something else lies."""
+def _past_the_ends(run: Run, unwritten: Array) -> Observation | None:
+    """A store that lets rows or columns past the last ones through to where something else lies; no whole tile where elements are missing,
+    which no mask mends."""
     for program in run.tape.programs:
         for store in stores_to_output(run, program):
-            if (
-                store_axes(store, run.strides) is None
-            ):  # by other strides than those of Y: where its lanes lie says nothing of ends
+            if store_axes(store, run.strides) is None:  # by other strides, so that its places say nothing of ends
                 continue
             m, n, _ = places_in_output(run, store)
             active = store.active.reshape(-1)
             for noun, places, end, name in (("columns", n, run.sizes[1], "N"), ("rows", m, run.sizes[0], "M")):
                 past = active & (places >= end)
-                if past.any() and not (active & (places < 0)).any():
+                astray = past.all() and unwritten.any()
+                if past.any() and not astray and not (active & (places < 0)).any():
                     text = f"the mask of the store lets {noun} {span(places[past])} through, and Y has {name} = {end}"
                     return Observation(
                         "programs", f"past {name}", store.line, text, f"a mask that ends at {name}", program=program
@@ -323,7 +323,11 @@ def _misplaced(run: Run, products: Products, followed: Sequence[Products]) -> Ob
             text, expected = f"neighbouring {noun} of the product are stored {{0}} apart", f"stride_y{along} = {own}"
             line = line_along(run, store, found, last=False)
             return products.seen("store", f"stride {noun}", line, text, expected, numbers=(named(run, found),))
-    if run.config.split_k > 1 or not check_programs(run) or not _loads_differ(run, followed):
+    if run.config.split_k > 1 or not _loads_differ(followed):
+        return None
+    # elements may be missing for another reason: nobody is there to store them, or a mask leaves them out
+    storing = {one.program for one in run.tape.stores if one.tensor == run.lab.output}
+    if len(storing) < math.prod(run.grid) or all(one.aspect in ("masked", "grid") for one in check_programs(run)):
         return None
     text = f"the product of rows {span(m)} of X and rows {span(n)} of W is stored to "
     text += f"rows {span(products.m)}, columns {span(products.n)} of Y"
@@ -343,13 +347,12 @@ def _reordered(run: Run, products: Products, m: Array, n: Array) -> Observation 
     return products.seen("store", "order", line, text, f"Y[{m[e]}, {n[e]}]")
 
 
-def _loads_differ(run: Run, followed: Sequence[Products]) -> bool:
+def _loads_differ(followed: Sequence[Products]) -> bool:
     """Whether the programs that store different tiles load different tiles as well, each one whole: then only the stores are wrong."""
-    if not (run.expected.left.strides and run.expected.right.strides):
-        return False
+    made = [one for one in followed if one.live.size]
     corners = [
         (int(m.min()), int(n.min()))
-        for one in followed
+        for one in made
         if (m := rows_met(one, one.left)) is not None and (n := rows_met(one, one.right)) is not None
     ]
-    return len(corners) == len(followed) > 1 and len(set(corners)) == len(corners)
+    return len(corners) == len(made) > 1 and len(set(corners)) == len(corners)

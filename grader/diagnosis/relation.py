@@ -33,6 +33,7 @@ class Run:
     """One recorded launch. wrong: bool [M, N], where Y is not what it should be; grid: its programs.
 
     ended: whether it came to its end; one that broke off shows what its first programs did, and nothing of the whole.
+    cut_off: the program that it broke off in, of which something was still to come; None where it did not.
     text: the module whose lines the tape has.
     """
 
@@ -47,6 +48,7 @@ class Run:
     wrong: Array
     ended: bool = True
     text: str = ""
+    cut_off: int | None = None
 
     @property
     def sizes(self) -> tuple[int, int, int]:

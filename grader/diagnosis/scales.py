@@ -8,7 +8,6 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 
 from grader.diagnosis.definition import line_of_argument, line_of_element, line_of_mask
-from grader.diagnosis.fit import fit
 from grader.diagnosis.history import digits, line_of_change, sentence_of, way
 from grader.diagnosis.observation import Observation, plain
 from grader.diagnosis.provenance import Array, offsets_of
@@ -96,7 +95,7 @@ def element_words(run: Run, scale: Scale, offset: int) -> str:
 def other_element(
     run: Run, products: Products, side: Side, scale: Scale, at: tuple[Array, Array], taken: Array, own: Array, use: str
 ) -> list[Observation]:
-    """The first product that has another element of a tensor beside the operands than its own; by which rule, where one fits.
+    """The first product that has another element of a tensor beside the operands than its own.
 
     at: e and p of each product; taken, own: offsets, -1 where none is known. use: what it is used for, in words with {element}.
     """
@@ -107,7 +106,6 @@ def other_element(
     e, p = (int(one[first]) for one in at)
     words = {"m": products.m[e], "n": products.n[e], "row": side.row[e, p], "k": products.left.k[e, p]}
     text = use.format(element=element_words(run, scale, int(taken[first])), **words)
-    text += _rule(products, scale, at[0], taken, own)
     held = holder(run, products, side, e, p, scale.tensor)
     load = run.load_of(held[0], scale.tensor) if held else None
     line = line_of_element(run, load, taken[amiss], own[amiss]) if load else None
@@ -118,21 +116,6 @@ def other_element(
     inside = scale.tensor in run.provenance.sources(int(side.node[p]))
     expected = element_words(run, scale, int(own[first]))
     return [products.seen("scale", aspect, line, text, expected, p=p if inside else -1)]
-
-
-def _rule(products: Products, scale: Scale, e: Array, taken: Array, own: Array) -> str:
-    """By which combination of m and n the elements of a tensor of one dimension were taken, in words."""
-    known = taken >= 0
-    m, n = products.m[e][known], products.n[e][known]
-    rule = fit(taken[known], {"m": m, "n": n}) if scale.words is None else None
-    if rule is None:
-        return ""
-    parts = [name if rule[name] == 1 else f"{rule[name]} * {name}" for name in ("m", "n") if rule[name]]
-    if not parts:
-        return " (its index is the same one for all)" if len(np.unique(own[known])) > 1 else ""
-    parts += [f"{abs(rule[''])}"] if rule[""] > 0 else []
-    less = f" - {-rule['']}" if rule[""] < 0 else ""
-    return f" (its index is {' + '.join(parts)}{less})"
 
 
 def made_otherwise(

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 import numpy as np
 
-from grader.diagnosis.provenance import Array
+from grader.diagnosis.definition import address_nodes, behind, varies_along
+from grader.diagnosis.provenance import Array, Untraceable
 from grader.diagnosis.tape import Node
 
 if TYPE_CHECKING:
@@ -49,7 +51,7 @@ def places_in_output(run: Run, store: Node) -> tuple[Array, Array, Array]:
     M, N, _ = run.sizes
     along_m, along_n = run.strides
     offsets = store.offsets.reshape(-1)
-    regular = _regular_places(store, (along_m, along_n))
+    regular = _regular_places(run, store, (along_m, along_n))
     if regular is not None:
         m, n = regular
     elif along_m >= along_n:
@@ -61,7 +63,7 @@ def places_in_output(run: Run, store: Node) -> tuple[Array, Array, Array]:
     return m, n, (m >= 0) & (m < M) & (n >= 0) & (n < N) & store.active.reshape(-1)
 
 
-def _regular_places(store: Node, strides: tuple[int, int]) -> tuple[Array, Array] | None:
+def _regular_places(run: Run, store: Node, strides: tuple[int, int]) -> tuple[Array, Array] | None:
     """m and n by steps from the store's corner, which tells the column after a row's last from the next row's first."""
     axes = store_axes(store, strides)
     if axes is None:
@@ -71,10 +73,28 @@ def _regular_places(store: Node, strides: tuple[int, int]) -> tuple[Array, Array
     first, rest = divmod(corner, strides[wide])
     start = [0, 0]
     start[wide], start[1 - wide] = first, rest // strides[1 - wide]
+    with contextlib.suppress(Untraceable):
+        start = _meant(run, store, axes, wide) or start
     numbers = np.indices(store.shape)
     m = start[0] + (0 if axes[0] is None else numbers[axes[0]])
     n = start[1] + (0 if axes[1] is None else numbers[axes[1]])
     return (np.broadcast_to(m, store.shape).reshape(-1), np.broadcast_to(n, store.shape).reshape(-1))
+
+
+def _meant(run: Run, store: Node, axes: tuple[int | None, int | None], wide: int) -> list[int] | None:
+    """Row and column of the corner of a store whose addresses are a part along rows plus one along columns, which tells a column beyond N
+    from one of the next row; None of others, and where the part along columns is made with the stride of rows."""
+    nodes, begins, values = address_nodes(run, store)[::-1], [], run.provenance.values
+    for axis in axes:
+        part = next((node for node in nodes if varies_along(run, node, store.shape) == {axis}), None)
+        if part is None:
+            return None
+        begins.append(int(values(part.number).reshape(-1)[0]))
+        factors = (i for node in behind(run, part.number) if node.op == "mul" for i in node.inputs)
+        if axis != axes[wide] and any((values(i) == run.strides[wide]).all() for i in factors):
+            return None
+    whole = sum(begins) == int(store.offsets.reshape(-1)[0]) and not any(np.mod(begins, run.strides))
+    return [begin // stride for begin, stride in zip(begins, run.strides, strict=True)] if whole else None
 
 
 def store_axes(store: Node, strides: tuple[int, int]) -> tuple[int | None, int | None] | None:

@@ -15,8 +15,8 @@ from grader.diagnosis.tape import Node
 
 
 def dropped(run: Run, program: int, stores: Sequence[Node]) -> list[Node]:
-    """Products of the program that reach none of its stores; none where a value of unknown origin does."""
-    if any("?" in run.provenance.sources(store.inputs[0]) for store in stores):
+    """Products of the program that reach none of its stores; none where a value of unknown origin does, or a store was to come."""
+    if program == run.cut_off or any("?" in run.provenance.sources(store.inputs[0]) for store in stores):
         return []
     made = run.provenance.products(run.tape.programs[program])
     return [node for node in made if node.number not in run.reaching_output]

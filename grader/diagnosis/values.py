@@ -40,7 +40,9 @@ def check_values(run: Run, products: Products) -> tuple[list[Observation], Array
             scale = next(one for one in run.expected.scales if one.tensor == needs)
             text = f"{side.operand.letter}[{{row}}, {{k}}] is converted with {{element}}"
             places = np.nonzero(use)
-            found += other_element(run, products, side, scale, (places[0], places[1]), taken, row, text)
+            # that of Y's own row is right as well, whatever row is met
+            right = np.where(taken == products.rows(side)[places[0]], taken, row)
+            found += other_element(run, products, side, scale, (places[0], places[1]), taken, right, text)
         expected = side.operand.held(run.problem, row, k, used)
         if name == "right":
             expected = replace(expected, value=expected.value + common_offset(run, products))

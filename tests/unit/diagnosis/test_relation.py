@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import random
+import re
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -73,6 +75,57 @@ def test_one_deviation_of_each_kind_is_measured(lab, find, put, key, words):
 def test_two_deviations_are_told_in_the_order_of_the_flow():
     text = changed("w8a8", "w_ptrs += BLOCK_K * stride_wk", "w_ptrs += stride_wk").replace("-128.0", "-127.0")
     assert [one.column for one in observed(text, "w8a8", "all_tails")] == ["k", "value"]
+
+
+def style(name, *edits):
+    text = (TESTS / "styles" / f"{name}.py").read_text(encoding="utf-8")
+    for find, put in edits:
+        assert text.count(find) == 1, find
+        text = text.replace(find, put)
+    return text
+
+
+def test_of_a_tile_that_a_program_did_not_finish_nothing_is_said():
+    beyond = ("tl.load(crow_indices_ptr + row + 1)", "tl.load(crow_indices_ptr + row + 1) + row * 100")
+    text = style("dds_persistent", ('min(tiles, sm_count() * meta["WAVES"])', "2"), beyond)
+    *_, run = recorded(text, "dds", "rectangular")
+    assert list(followed_programs(run)), "the first tile was stored before the program stopped"
+    assert run.cut_off == 0
+    assert compare(run) == []
+    assert compare(replace(run, cut_off=None)) != []
+
+
+def test_columns_beyond_the_last_are_no_rows():
+    text = style("dds_plain", ("offs_n[None, :] * stride_yn", "(row * BLOCK_M + offs_b)[None, :] * stride_yn"))
+    found = observed(text, "dds", "rectangular", config=2)
+    assert [one.key for one in found] == [("programs", "missing"), ("store", "place")]
+    assert "columns 32:64, 96:128, 160:192, 224:256" in found[0].found
+    assert "rows 32, " in found[1].found
+    assert found[1].expected == "Y[0, 32] for its first element"
+
+
+def test_stores_are_not_astray_where_programs_that_store_nothing_leave_elements_out():
+    other = "crow_indices_ptr + (N // BLOCK - 1 - row)"
+    text = style(
+        "dds_plain",
+        ("crow_indices_ptr + row)", f"{other})"),
+        ("crow_indices_ptr + row + 1)", f"{other} + 1)"),
+        ("    acc = tl.zeros", "    if row % 4 == 3:\n        return\n    acc = tl.zeros"),
+    )
+    assert [one.column for one in observed(text, "dds", "rectangular")] == ["programs", "rows"]
+
+
+def test_a_scale_of_its_own_row_is_right_though_x_is_of_another():
+    text = changed("w8a8", "x_ptrs += BLOCK_K * stride_xk", "x_ptrs += BLOCK_K * stride_xm")
+    assert [one.key for one in observed(text, "w8a8", "transposed_x")] == [("rows", "left step")]
+    text = changed("w8a8", "input_scale_ptr + offs_m,", "input_scale_ptr + offs_m - pid_m * BLOCK_M,")
+    assert [one.key for one in observed(text, "w8a8", "all_tails")][:1] == [("scale", "input_scale_ptr in X")]
+
+
+def test_what_holds_in_one_tile_is_not_said_of_all():
+    text = changed("w8a8", "weight_scale_ptr + offs_n,", "weight_scale_ptr + tl.arange(0, BLOCK_N),")
+    (one,) = observed(text, "w8a8", "all_tails")
+    assert re.fullmatch(r"Y\[\d+, \d+\] is multiplied by weight_scale\[\d+\]", one.found), one.found
 
 
 ELSEWHERE = {
