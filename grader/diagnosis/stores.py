@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -49,49 +49,42 @@ def _overlaps(a: Node, b: Node) -> bool:
 def places_in_output(run: Run, store: Node) -> tuple[Array, Array, Array]:
     """m, n (flat, for each lane) and whether the lane is active and lies in Y."""
     M, N, _ = run.sizes
-    along_m, along_n = run.strides
-    offsets = store.offsets.reshape(-1)
-    regular = _regular_places(run, store, (along_m, along_n))
-    if regular is not None:
-        m, n = regular
-    elif along_m >= along_n:
-        m, rest = np.divmod(offsets, along_m)
-        n = rest // along_n
-    else:
-        n, rest = np.divmod(offsets, along_n)
-        m = rest // along_m
+    m, n = _regular_places(run, store) or _by_address(store.offsets.reshape(-1), run.strides)
     return m, n, (m >= 0) & (m < M) & (n >= 0) & (n < N) & store.active.reshape(-1)
 
 
-def _regular_places(run: Run, store: Node, strides: tuple[int, int]) -> tuple[Array, Array] | None:
+def _by_address(offsets: Array, strides: tuple[int, int]) -> tuple[Array, Array]:
+    """m and n as memory has them: as many steps of the larger stride as there are, then of the other."""
+    wide = 0 if strides[0] >= strides[1] else 1
+    first, rest = np.divmod(offsets, strides[wide])
+    other = rest // strides[1 - wide]
+    return (other, first) if wide else (first, other)
+
+
+def _regular_places(run: Run, store: Node) -> tuple[Array, Array] | None:
     """m and n by steps from the store's corner, which tells the column after a row's last from the next row's first."""
-    axes = store_axes(store, strides)
+    axes = store_axes(store, run.strides)
     if axes is None:
         return None
-    corner = int(store.offsets.reshape(-1)[0])
-    wide = 0 if strides[0] >= strides[1] else 1
-    first, rest = divmod(corner, strides[wide])
-    start = [0, 0]
-    start[wide], start[1 - wide] = first, rest // strides[1 - wide]
+    start: Sequence[Any] = _by_address(store.offsets.reshape(-1)[0], run.strides)
     with contextlib.suppress(Untraceable):
-        start = _meant(run, store, axes, wide) or start
+        start = _meant(run, store, axes) or start
     numbers = np.indices(store.shape)
-    m = start[0] + (0 if axes[0] is None else numbers[axes[0]])
-    n = start[1] + (0 if axes[1] is None else numbers[axes[1]])
-    return (np.broadcast_to(m, store.shape).reshape(-1), np.broadcast_to(n, store.shape).reshape(-1))
+    m, n = (first + (0 if axis is None else numbers[axis]) for first, axis in zip(start, axes, strict=True))
+    return np.broadcast_to(m, store.shape).reshape(-1), np.broadcast_to(n, store.shape).reshape(-1)
 
 
-def _meant(run: Run, store: Node, axes: tuple[int | None, int | None], wide: int) -> list[int] | None:
+def _meant(run: Run, store: Node, axes: tuple[int | None, int | None]) -> list[int] | None:
     """Row and column of the corner of a store whose addresses are a part along rows plus one along columns, which tells a column beyond N
     from one of the next row; None of others, and where the part along columns is made with the stride of rows."""
     nodes, begins, values = address_nodes(run, store)[::-1], [], run.provenance.values
-    for axis in axes:
+    for axis, stride in zip(axes, run.strides, strict=True):
         part = next((node for node in nodes if varies_along(run, node, store.shape) == {axis}), None)
         if part is None:
             return None
         begins.append(int(values(part.number).reshape(-1)[0]))
         factors = (i for node in behind(run, part.number) if node.op == "mul" for i in node.inputs)
-        if axis != axes[wide] and any((values(i) == run.strides[wide]).all() for i in factors):
+        if stride < max(run.strides) and any((values(i) == max(run.strides)).all() for i in factors):
             return None
     whole = sum(begins) == int(store.offsets.reshape(-1)[0]) and not any(np.mod(begins, run.strides))
     return [begin // stride for begin, stride in zip(begins, run.strides, strict=True)] if whole else None
