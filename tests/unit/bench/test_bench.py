@@ -212,6 +212,13 @@ def test_instructors_read_what_a_killed_actor_cost():
     assert f"Of {cases} timed cases {cases - reached} missed the top tier" in text
 
 
+def test_operators_read_how_soon_a_real_server_answers():
+    run, text = result("serving_nvidia_h100_80gb_hbm3"), words_of("server.md")
+    alone = run["alone_seconds"]
+    assert f"after {min(alone)} to {max(alone)} s each ({sorted(alone)[len(alone) // 2]} at the median)" in text
+    assert f"after {run['median_seconds']} s at the median and {run['longest_seconds']} s at most" in text
+
+
 def test_instructors_read_the_table_of_cores_and_students():
     text = (ROOT / "docs" / "instructor.md").read_text(encoding="utf-8")
     written = text[text.index(students.BEGIN) + len(students.BEGIN) : text.index(students.END)].strip()
