@@ -50,6 +50,15 @@ class Peer:
         return ""
 
 
+def first_call(prepare: Callable[[Sequence[Problem]], list[Call]]) -> Callable[[Problem, int], None]:
+    """A peer's compilation ahead, in one share: its first call, which compiles whatever it needs."""
+
+    def ahead(problem: Problem, part: int) -> None:
+        prepare([problem])[0]()
+
+    return ahead
+
+
 @cache
 def solution_module(lab_id: str) -> ModuleType:
     """solutions/<lab>.py as a module, for its layer."""

@@ -9,7 +9,7 @@ from functools import partial
 import torch
 
 from bench.gemlite_tables import gemlite
-from bench.peers import Call, Peer
+from bench.peers import Call, Peer, first_call
 from bench.shapes import Shape, square_weight
 from grader.labs.gptq.packing import unpack_weight, unpack_zeros
 from grader.model import Problem
@@ -60,11 +60,7 @@ def _gemlite(problems: Sequence[Problem]) -> list[Call]:
     return calls
 
 
-def _ahead(problem: Problem, part: int) -> None:
-    _gemlite([problem])[0]()
-
-
 PEERS = (
     Peer("tinygemm int4 g128 with zeros", "gptq", "torch._weight_int4pack_mm: bf16, its own packing", _tinygemm),
-    Peer("GemLite A16W4 g128 with zeros", "gptq", "its h100 table", _gemlite, "gemlite", parts=1, ahead=_ahead),
+    Peer("GemLite A16W4 g128 with zeros", "gptq", "its h100 table", _gemlite, "gemlite", parts=1, ahead=first_call(_gemlite)),
 )

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from functools import partial
 
 import torch
 
 from bench.gemlite_tables import gemlite
 from bench.humming_layers import humming_layer
-from bench.peers import Call, Peer
+from bench.peers import Call, Peer, first_call
 from bench.shapes import square_weight
 from grader.labs.inputs import unpack_int4
 from grader.model import Problem
@@ -64,16 +64,9 @@ def _humming(problems: Sequence[Problem]) -> list[Call]:
     return calls
 
 
-def _ahead(prepare: Callable[[Sequence[Problem]], list[Call]]) -> Callable[[Problem, int], None]:
-    def ahead(problem: Problem, part: int) -> None:
-        prepare([problem])[0]()
-
-    return ahead
-
-
 PEERS = (
     Peer("tinygemm int4 g128", "w4a16", "torch._weight_int4pack_mm: bf16, its own packing", _tinygemm),
-    Peer("GemLite A16W4 g128", "w4a16", "its h100 table", _gemlite, "gemlite", parts=1, ahead=_ahead(_gemlite)),
+    Peer("GemLite A16W4 g128", "w4a16", "its h100 table", _gemlite, "gemlite", parts=1, ahead=first_call(_gemlite)),
     Peer("Humming W4A16", "w4a16", "a scale for each channel, as the lab has it", _humming, "humming",
-         parts=1, ahead=_ahead(_humming)),
+         parts=1, ahead=first_call(_humming)),
 )  # fmt: skip

@@ -9,7 +9,7 @@ import torch
 
 from bench.gemlite_tables import gemlite
 from bench.humming_layers import humming_layer
-from bench.peers import Call, Peer
+from bench.peers import Call, Peer, first_call
 from bench.shapes import square_weight
 from grader.model import Problem
 
@@ -68,17 +68,10 @@ def _compiled_linear() -> Callable[..., torch.Tensor]:
     return torch.compile(linear, dynamic=False)
 
 
-def _first(prepare: Callable[[Sequence[Problem]], list[Call]]) -> Callable[[Problem, int], None]:
-    def ahead(problem: Problem, part: int) -> None:
-        prepare([problem])[0]()
-
-    return ahead
-
-
 PEERS = (
-    Peer("GemLite A16W8", "w8a16", "its h100 table", _gemlite, "gemlite", parts=1, ahead=_first(_gemlite)),
+    Peer("GemLite A16W8", "w8a16", "its h100 table", _gemlite, "gemlite", parts=1, ahead=first_call(_gemlite)),
     Peer("Humming W8A16", "w8a16", "compiled when it is first called", _humming, "humming",
-         parts=1, ahead=_first(_humming)),
+         parts=1, ahead=first_call(_humming)),
     Peer("torchao int8 weight-only, torch.compile", "w8a16", "quantises the dequantised weight again, per channel", _torchao, "torchao",
-         parts=1, ahead=_first(_torchao)),
+         parts=1, ahead=first_call(_torchao)),
 )  # fmt: skip

@@ -10,7 +10,7 @@ import torch
 
 from bench.gemlite_tables import gemlite
 from bench.humming_layers import humming_layer
-from bench.peers import Call, Peer, solution_module
+from bench.peers import Call, Peer, first_call, solution_module
 from bench.shapes import square_weight
 from grader.model import Problem
 
@@ -125,24 +125,17 @@ def _compiled_linear() -> Callable[..., torch.Tensor]:
     return torch.compile(linear, dynamic=False)
 
 
-def _first(prepare: Callable[[Sequence[Problem]], list[Call]]) -> Callable[[Problem, int], None]:
-    def ahead(problem: Problem, part: int) -> None:
-        prepare([problem])[0]()
-
-    return ahead
-
-
 PEERS = (
     Peer("torch._int_mm alone", "w8a8", "int8 product into int32; quantising and rescaling left out", _alone, checked=False),
     Peer("quantise + _int_mm + rescale, eager", "w8a8", "unfused: the int32 product lies in memory", _eager),
     Peer("quantise + _int_mm + rescale, torch.compile", "w8a8", "the same three steps, compiled", _with_compile,
-         parts=1, ahead=_first(_with_compile)),
+         parts=1, ahead=first_call(_with_compile)),
     Peer("GemLite A8W8 dynamic", "w8a8", "computes the activations' scales too; its h100 table", _gemlite, "gemlite",
-         parts=1, ahead=_first(_gemlite)),
+         parts=1, ahead=first_call(_gemlite)),
     Peer("Humming W8A8 dynamic", "w8a8", "computes the activations' scales too", _humming, "humming",
-         parts=1, ahead=_first(_humming)),
+         parts=1, ahead=first_call(_humming)),
     Peer("QuantizedLinear_w8a8", "w8a8", "the solution as a layer: computes the activations' scales too", _layer,
-         parts=1, ahead=_first(_layer)),
+         parts=1, ahead=first_call(_layer)),
     Peer("torchao int8 dynamic, torch.compile", "w8a8", "computes the activations' scales too", _torchao, "torchao",
-         parts=1, ahead=_first(_torchao)),
+         parts=1, ahead=first_call(_torchao)),
 )  # fmt: skip

@@ -122,6 +122,11 @@ def cdiv(a: int, b: int) -> int:
     return -(-a // b)
 
 
+def integers(names: str) -> tuple[Parameter, ...]:
+    """A kernel's integer parameters: sizes and strides, by names with a space between."""
+    return tuple(Parameter(name, "int") for name in names.split())
+
+
 def tiled_grid(M: int, N: int, K: int, meta: Mapping[str, Constant]) -> Grid:
     """(cdiv(M, BLOCK_M) * cdiv(N, BLOCK_N), SPLIT_K): one program a tile of Y and a slice of K."""
     split_k = meta.get("SPLIT_K", 1)

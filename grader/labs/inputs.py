@@ -103,6 +103,17 @@ def layout_strides(rows: int, columns: int, layout: str) -> tuple[int, int]:
     ]
 
 
+def sizes_and_strides(case: Case, **others: tuple[int, int]) -> dict[str, int]:
+    """M, N, K and the strides of X and Y of a case, in elements; of other operands by the ends of their names: `wk_wn=(1, K)` are
+    stride_wk and stride_wn."""
+    x, y = layout_strides(case.M, case.K, case.x_layout), layout_strides(case.M, case.N, case.y_layout)
+    pairs = {"xm_xk": x, **others, "ym_yn": y}
+    strides = {
+        f"stride_{end}": step for ends, both in pairs.items() for end, step in zip(ends.split("_"), both, strict=True)
+    }
+    return {"M": case.M, "N": case.N, "K": case.K, **strides}
+
+
 def output_like(M: int, N: int, layout: str, device: torch.device) -> torch.Tensor:
     """An fp16 [M, N] output in `layout`; its contents mean nothing."""
     return laid_out(torch.zeros(M, N, dtype=torch.float16, device=device), layout)

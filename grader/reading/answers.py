@@ -23,6 +23,8 @@ STUDENT = "student"
 MAX_DEPTH = 60
 LARGEST = 1e40
 MAX_NAME = 200
+MOST_FILES = 50
+"""So many files of a hand-in are looked at, those named after a lab first."""
 
 
 @dataclass(frozen=True)
@@ -55,7 +57,7 @@ def answers_for(path: Path, lab_ids: Iterable[str]) -> dict[str, Answers]:
     """
     lab_ids = tuple(lab_ids)
     children = [path] if path.is_file() else filter(is_source, path.iterdir())
-    paths = sorted(children, key=lambda child: (child.stem not in lab_ids, child))[:50]
+    paths = sorted(children, key=lambda child: (child.stem not in lab_ids, child))[:MOST_FILES]
     allowance = Allowance()
     found = [(file.stem, answers_in(file, allowance)) for file in paths]
     chosen = {}

@@ -5,13 +5,13 @@ from __future__ import annotations
 import torch
 
 from grader.labs.bound import matmul_reference
-from grader.labs.contract import Lab, block_row_grid
+from grader.labs.contract import Lab, block_row_grid, integers
 from grader.labs.inputs import (
     activations,
     laid_out,
-    layout_strides,
     normal,
     output_like,
+    sizes_and_strides,
     timed_activations,
 )
 from grader.labs.projection import Projected, Stack, half_product, row_norms
@@ -56,17 +56,7 @@ SPEED_CASES = (
 
 def scalars(case: Case) -> dict[str, int]:
     """Sizes and strides of a case, in elements."""
-    x_row, x_column = layout_strides(case.M, case.K, case.x_layout)
-    y_row, y_column = layout_strides(case.M, case.N, case.y_layout)
-    return {
-        "M": case.M,
-        "N": case.N,
-        "K": case.K,
-        "stride_xm": x_row,
-        "stride_xk": x_column,
-        "stride_ym": y_row,
-        "stride_yn": y_column,
-    }
+    return sizes_and_strides(case)
 
 
 def problem(case: Case, generator: torch.Generator, device: torch.device) -> Problem:
@@ -211,18 +201,7 @@ LAB = Lab(
         Parameter("crow_indices_ptr", "*i32", ("N // BLOCK + 1",)),
         Parameter("col_indices_ptr", "*i32", ("nnz",)),
         Parameter("y_ptr", "*fp16", ("M", "N")),
-        *(
-            Parameter(name, "int")
-            for name in (
-                "M",
-                "N",
-                "K",
-                "stride_xm",
-                "stride_xk",
-                "stride_ym",
-                "stride_yn",
-            )
-        ),
+        *integers("M N K stride_xm stride_xk stride_ym stride_yn"),
         Parameter("BLOCK", "constexpr"),
     ),
     cases=CASES,

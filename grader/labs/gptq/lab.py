@@ -5,7 +5,7 @@ from __future__ import annotations
 import torch
 
 from grader.labs.bound import U_FP16, matmul_reference
-from grader.labs.contract import Lab, dense_operations, tiled_grid
+from grader.labs.contract import Lab, dense_operations, integers, tiled_grid
 from grader.labs.gptq.packing import levels, pack_weight, pack_zeros, spread
 from grader.labs.inputs import (
     activations,
@@ -14,6 +14,7 @@ from grader.labs.inputs import (
     normal,
     output_like,
     random_bytes,
+    sizes_and_strides,
     timed_activations,
     uniform,
 )
@@ -83,28 +84,14 @@ def _layouts(case: Case) -> tuple[str, str, str]:
 
 def scalars(case: Case) -> dict[str, int]:
     """Sizes and strides of a case, in elements."""
-    x_row, x_column = layout_strides(case.M, case.K, case.x_layout)
-    y_row, y_column = layout_strides(case.M, case.N, case.y_layout)
     groups, (words, scales, zeros) = case.K // group_size(case), _layouts(case)
-    w_row, w_column = layout_strides(case.K // 8, case.N, words)
-    s_row, s_column = layout_strides(groups, case.N, scales)
-    z_row, z_column = layout_strides(groups, case.N // 8, zeros)
-    return {
-        "M": case.M,
-        "N": case.N,
-        "K": case.K,
-        "group_size": group_size(case),
-        "stride_xm": x_row,
-        "stride_xk": x_column,
-        "stride_wk": w_row,
-        "stride_wn": w_column,
-        "stride_sg": s_row,
-        "stride_sn": s_column,
-        "stride_zg": z_row,
-        "stride_zn": z_column,
-        "stride_ym": y_row,
-        "stride_yn": y_column,
-    }
+    strides = sizes_and_strides(
+        case,
+        wk_wn=layout_strides(case.K // 8, case.N, words),
+        sg_sn=layout_strides(groups, case.N, scales),
+        zg_zn=layout_strides(groups, case.N // 8, zeros),
+    )
+    return {**strides, "group_size": group_size(case)}
 
 
 def problem(case: Case, generator: torch.Generator, device: torch.device) -> Problem:
@@ -285,25 +272,8 @@ LAB = Lab(
         Parameter("scales_ptr", "*fp16", ("K // group_size", "N")),
         Parameter("zeros_ptr", "*i32", ("K // group_size", "N // 8")),
         Parameter("y_ptr", "*fp16", ("M", "N")),
-        *(
-            Parameter(name, "int")
-            for name in (
-                "M",
-                "N",
-                "K",
-                "group_size",
-                "stride_xm",
-                "stride_xk",
-                "stride_wk",
-                "stride_wn",
-                "stride_sg",
-                "stride_sn",
-                "stride_zg",
-                "stride_zn",
-                "stride_ym",
-                "stride_yn",
-            )
-        ),
+        *integers("M N K group_size stride_xm stride_xk stride_wk stride_wn"),
+        *integers("stride_sg stride_sn stride_zg stride_zn stride_ym stride_yn"),
     ),
     cases=CASES,
     speed_cases=SPEED_CASES,

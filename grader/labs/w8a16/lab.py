@@ -5,15 +5,15 @@ from __future__ import annotations
 import torch
 
 from grader.labs.bound import U_FP16, matmul_reference
-from grader.labs.contract import Lab, dense_operations, tiled_grid
+from grader.labs.contract import Lab, dense_operations, integers, tiled_grid
 from grader.labs.inputs import (
     activations,
     laid_out,
-    layout_strides,
     normal,
     output_like,
     quantise_rows,
     random_bytes,
+    sizes_and_strides,
     timed_activations,
     uniform,
 )
@@ -59,19 +59,7 @@ STRIDED = ("strided", "traps")
 
 def scalars(case: Case) -> dict[str, int]:
     """Sizes and strides of a case, in elements. Rows of the stored weight begin at multiples of 16 bytes."""
-    x_row, x_column = layout_strides(case.M, case.K, case.x_layout)
-    y_row, y_column = layout_strides(case.M, case.N, case.y_layout)
-    return {
-        "M": case.M,
-        "N": case.N,
-        "K": case.K,
-        "stride_xm": x_row,
-        "stride_xk": x_column,
-        "stride_wk": 1,
-        "stride_wn": 2 * case.K + 16 if case.w in STRIDED else case.K,
-        "stride_ym": y_row,
-        "stride_yn": y_column,
-    }
+    return sizes_and_strides(case, wk_wn=(1, 2 * case.K + 16 if case.w in STRIDED else case.K))
 
 
 def problem(case: Case, generator: torch.Generator, device: torch.device) -> Problem:
@@ -179,20 +167,7 @@ LAB = Lab(
         Parameter("qweight_ptr", "*i8", ("K", "N")),
         Parameter("scales_ptr", "*fp16", ("N",)),
         Parameter("y_ptr", "*fp16", ("M", "N")),
-        *(
-            Parameter(name, "int")
-            for name in (
-                "M",
-                "N",
-                "K",
-                "stride_xm",
-                "stride_xk",
-                "stride_wk",
-                "stride_wn",
-                "stride_ym",
-                "stride_yn",
-            )
-        ),
+        *integers("M N K stride_xm stride_xk stride_wk stride_wn stride_ym stride_yn"),
     ),
     cases=CASES,
     speed_cases=SPEED_CASES,

@@ -5,15 +5,15 @@ from __future__ import annotations
 import torch
 
 from grader.labs.bound import matmul_reference
-from grader.labs.contract import Lab, dense_operations, tiled_grid
+from grader.labs.contract import Lab, dense_operations, integers, tiled_grid
 from grader.labs.inputs import (
     activations,
     laid_out,
-    layout_strides,
     normal,
     output_like,
     quantise_rows,
     random_bytes,
+    sizes_and_strides,
     timed_activations,
     uniform,
 )
@@ -57,19 +57,7 @@ SPEED_CASES = (
 
 def scalars(case: Case) -> dict[str, int]:
     """Sizes and strides of a case, in elements."""
-    x_row, x_column = layout_strides(case.M, case.K, case.x_layout)
-    y_row, y_column = layout_strides(case.M, case.N, case.y_layout)
-    return {
-        "M": case.M,
-        "N": case.N,
-        "K": case.K,
-        "stride_xm": x_row,
-        "stride_xk": x_column,
-        "stride_wk": 1,
-        "stride_wn": case.K,
-        "stride_ym": y_row,
-        "stride_yn": y_column,
-    }
+    return sizes_and_strides(case, wk_wn=(1, case.K))
 
 
 def problem(case: Case, generator: torch.Generator, device: torch.device) -> Problem:
@@ -192,20 +180,7 @@ LAB = Lab(
         Parameter("input_scale_ptr", "*fp32", ("M",)),
         Parameter("weight_scale_ptr", "*fp32", ("N",)),
         Parameter("y_ptr", "*fp16", ("M", "N")),
-        *(
-            Parameter(name, "int")
-            for name in (
-                "M",
-                "N",
-                "K",
-                "stride_xm",
-                "stride_xk",
-                "stride_wk",
-                "stride_wn",
-                "stride_ym",
-                "stride_yn",
-            )
-        ),
+        *integers("M N K stride_xm stride_xk stride_wk stride_wn stride_ym stride_yn"),
     ),
     cases=CASES,
     speed_cases=SPEED_CASES,
