@@ -53,8 +53,11 @@ def way(run: Run, number: int, lane: int, tensor: str) -> list[HistoryStep]:
         return []
 
 
-def history(tape: Tape, provenance: Provenance, number: int, lane: int, tensor: str) -> list[HistoryStep]:
-    """The way of one element of a node from its load of `tensor`, the load first; moves are left out."""
+def history(
+    tape: Tape, provenance: Provenance, number: int, lane: int, tensor: str, *, strictly: bool = False
+) -> list[HistoryStep]:
+    """The way of one element of a node from its load of `tensor`, the load first; moves are left out. strictly: not through a minimum or
+    maximum that came out as another of its inputs."""
     links: list[HistoryStep] = []
     while True:
         node = tape.nodes[number]
@@ -82,14 +85,25 @@ def history(tape: Tape, provenance: Provenance, number: int, lane: int, tensor: 
             condition = provenance.values(node.inputs[0])
             chosen = bool(np.broadcast_to(condition, node.shape).reshape(-1)[lane])
             inputs = inputs[:1] if chosen else inputs[1:]
-        following = [i for i in inputs if tensor in provenance.sources(i)]
+        following = [i for i in dict.fromkeys(inputs) if tensor in provenance.sources(i)]
+        places = {i: _lane_of(tape.nodes[i], node, lane) for i in following}
+        if strictly and any(word in node.op for word in ("min", "max", "clamp")):
+            following = [i for i in following if float(provenance.values(i).reshape(-1)[places[i]]) == value]
+        if len(following) > 1:
+            found = (history(tape, provenance, i, places[i], tensor, strictly=True) for i in following)
+            ways = list(filter(None, found))
+            return [*ways[0], *links[::-1]] if len(ways) == 1 else []
         if not following or node.op in ("dot", "reduce", "scan"):
             return []
-        source = tape.nodes[following[0]]
-        if source.shape != node.shape:
-            lane = int(np.broadcast_to(np.arange(source.size).reshape(source.shape), node.shape).reshape(-1)[lane])
-        number = following[0]
+        number, lane = following[0], places[following[0]]
     return links[::-1]
+
+
+def _lane_of(source: Node, node: Node, lane: int) -> int:
+    """The lane of an input that a lane of a node is made of."""
+    if source.shape == node.shape:
+        return lane
+    return int(np.broadcast_to(np.arange(source.size).reshape(source.shape), node.shape).reshape(-1)[lane])
 
 
 def _done(provenance: Provenance, node: Node, lane: int, value: float) -> str:

@@ -164,6 +164,18 @@ def test_the_line_is_that_of_the_edit(name):
     assert f"line {edit}" in source.locate(bundle.made.origin(first.line)), first
 
 
+def test_a_scale_is_followed_by_the_way_that_the_number_came():
+    """The solution clamps at numbers made of the scale: what is not clamped has its scale from the division alone."""
+    right = (TESTS.parent / "solutions" / "w8a8.py").read_text(encoding="utf-8")
+    text = right.replace("inverse_scale = 1.0 / input_scale", "inverse_scale = 1.01 / input_scale")
+    source, bundle, _, run = recorded(text, "w8a8", "all_tails")
+    with np.errstate(all="ignore"):
+        first = compare(run)[0]
+    line = text[: text.index("1.01 /")].count("\n") + 1
+    assert f"line {line}" in source.locate(bundle.made.origin(first.line)), first
+    assert "input_scale[0] becomes 39.7" in first.found
+
+
 @pytest.mark.parametrize("kernel", random.Random(5).sample(corpus(), 12), ids=lambda kernel: f"{kernel.lab}-{kernel.name}")
 @pytest.mark.slow
 def test_something_is_observed_of_a_wrong_kernel(kernel, tmp_path):
