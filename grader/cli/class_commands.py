@@ -19,7 +19,7 @@ from rich.text import Text
 
 from grader.cli.arguments import GRADER_FAILED, INTERRUPTED, DeviceChoice, errors, labs_named, refuse
 from grader.cli.class_summary import say_what_became_of, some, summary
-from grader.cli.late_torch import stand_in
+from grader.late_torch import stand_in
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence

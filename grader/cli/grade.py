@@ -14,7 +14,7 @@ from rich.progress import BarColumn, SpinnerColumn, TextColumn, TimeElapsedColum
 from rich.progress import Progress as Bars
 
 from grader.cli.arguments import GRADER_FAILED, INTERRUPTED, DeviceChoice, errors, labs_named, refuse
-from grader.cli.late_torch import begin, stand_in
+from grader.late_torch import begin, stand_in
 from grader.reporting.atomic import write_whole
 from grader.reporting.text import Terminal, json_text
 from grader.running.prestart import prestart

@@ -81,11 +81,16 @@ def grader_digest(root: Path = Path(__file__).parents[2]) -> str:
 
 
 @cache
-def code_digest() -> str:
-    """The digest of all of the grader's own code, tables and templates: what is cheap to find out anew depends on all of it."""
-    root = Path(__file__).parents[2]
-    files = sorted(path for path in root.rglob("*") if path.suffix in ALL_CODE)
-    return _digest("\0".join(f"{path.relative_to(root)}\0{path.read_text(encoding='utf-8')}" for path in files))
+def code_digest(root: Path = Path(__file__).parents[2]) -> str:
+    """The digest of the grader's own code, tables and templates, what gives points apart: what is cheap to find out anew depends on it."""
+    files = {path.relative_to(root).as_posix(): path for path in sorted(root.rglob("*")) if path.suffix in ALL_CODE}
+    return _digest(
+        "\0".join(
+            f"{name}\0{path.read_text(encoding='utf-8')}"
+            for name, path in files.items()
+            if not name.startswith(SCORING)
+        )
+    )
 
 
 def verdict_key(source: KernelSource, device: Device, secrets: Secrets) -> str:

@@ -57,7 +57,7 @@ class Pages:
             return
         drawing = None
         if not _is_made_of(place, made_of):
-            drawing = self._pool.submit(LAST, html.page, report, {}, stated, made_of, seconds=SHORT_SECONDS)
+            drawing = self._pool.submit(LAST, html.page, report, {}, stated, made_of, seconds=SHORT_SECONDS, light=True)
         self._drawn[standing.key] = made_of, drawing
 
     def write(self, standings: Sequence[Standing], files: Sequence[Accounted] = ()) -> int:

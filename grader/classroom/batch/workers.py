@@ -18,6 +18,7 @@ from types import TracebackType
 from typing import Any, Self, TypeVar
 
 from grader.classroom.batch.workspace import own_folder
+from grader.late_torch import stand_in
 from grader.sandbox.supervisor import CannotStart, ProcessDied, ProcessTimeout, Supervised
 
 ATTEMPTS = 3
@@ -37,7 +38,7 @@ FIRST, NEXT, LATER, LAST = range(4)
 NICE = 5
 """How far workers give way: a GPU's process that waits for a core keeps the GPU idle."""
 
-SHARED = ["grader.classroom.batch.tasks", "triton", "nbformat"]
+SHARED = ["grader.classroom.batch.tasks", "triton"]
 """What every worker needs and takes seconds to import: one process imports it, and the workers are forked from that."""
 
 Result = TypeVar("Result")
@@ -73,7 +74,7 @@ class WorkerPool:
     """Some processes, each started when there is work for it. Use as a context manager; leaving it ends them."""
 
     def __init__(self, size: int, *, light: bool = False) -> None:
-        """light: without anything of what workers share."""
+        """light: without anything of what workers share, and without torch as long as nothing uses it."""
         self._prepared = light
         self._beside: WorkerPool | None = None
         self._tasks: queue.PriorityQueue[_Task] = queue.PriorityQueue()
@@ -81,7 +82,8 @@ class WorkerPool:
         self._closing = threading.Event()
         self._alone = _Alone()
         self._processes = [
-            Supervised(_serve) if light else Supervised(_serve_with_torch, method="forkserver") for _ in range(size)
+            Supervised(_serve_light) if light else Supervised(_serve_with_torch, method="forkserver")
+            for _ in range(size)
         ]
         self._threads = [
             threading.Thread(target=self._work, args=(process,), daemon=True) for process in self._processes
@@ -119,10 +121,10 @@ class WorkerPool:
 
         A process that dies is replaced, and the call is tried again, ATTEMPTS times in all. `seconds`: when it has no
         result by then, its process is killed and the call has failed. The first call is for the main thread: it begins what
-        the processes are forked from. `light`: in one process more, for what needs nothing of what workers share, such as unpacking.
+        the processes are forked from. `light`: in as many processes more, for what needs nothing of what workers share: unpacking, drawing.
         """
         if light:
-            self._beside = self._beside or WorkerPool(1, light=True).__enter__()
+            self._beside = self._beside or WorkerPool(len(self._processes), light=True).__enter__()
             return self._beside.submit(priority, function, *arguments, seconds=seconds)
         if not self._prepared:
             prepare()
@@ -215,6 +217,13 @@ def _serve_with_torch(connection: Connection) -> None:
     import torch
 
     torch.set_num_threads(1)
+    os.nice(NICE)
+    _serve(connection)
+
+
+def _serve_light(connection: Connection) -> None:
+    """A worker's life, for work that imports torch only where it uses it."""
+    stand_in()
     os.nice(NICE)
     _serve(connection)
 

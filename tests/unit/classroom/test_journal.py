@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 
 import grader
-from grader.classroom.batch.journal import Journal, JournalBusy, JournalFull, grader_digest, verdict_key
+from grader.classroom.batch.journal import Journal, JournalBusy, JournalFull, code_digest, grader_digest, verdict_key
 from grader.classroom.batch.verdicts import PLACE, anonymous, from_json, placed, to_json
 from grader.classroom.hidden_cases import BadSecrets, Secrets, draw, load_secrets
 from grader.labs import all_labs, get_lab
@@ -84,11 +84,20 @@ def test_a_verdict_is_kept_until_the_code_that_decided_it_changes(tmp_path):
         with (tmp_path / "grader" / path).open("a") as file:
             file.write("# another column\n")
     assert digest() == before
+    assert code_digest(tmp_path / "grader") != code_digest()
     for path in ("labs/dds/lab.py", "judging/points.py", "sandbox/inside/worker.py", "model.py", "classroom/hidden_cases.py"):
         with (tmp_path / "grader" / path).open("a") as file:
             file.write("# another tolerance\n")
         before, last = digest(), before
         assert before != last
+
+
+def test_another_rubric_leaves_all_that_was_read_drawn_and_compared(tmp_path):
+    shutil.copytree(Path(grader.__file__).parent, tmp_path / "grader", ignore=shutil.ignore_patterns("__pycache__"))
+    for path in ("judging/rubric.toml", "judging/tiers/sm_90.toml"):
+        with (tmp_path / "grader" / path).open("a") as file:
+            file.write("# another weight\n")
+    assert code_digest(tmp_path / "grader") == code_digest()
 
 
 def test_keys_follow_what_a_verdict_depends_on():

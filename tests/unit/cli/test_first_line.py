@@ -52,7 +52,7 @@ def test_a_kernel_is_read_and_built_before_torch_is_imported_and_judged_before_a
 
 TWICE = """
 import sys, threading
-from grader.cli import late_torch
+from grader import late_torch
 import torch.version
 whole = sys.modules["torch"]
 late_torch.stand_in()
@@ -60,7 +60,7 @@ assert sys.modules["torch"] is whole
 """
 TOGETHER = """
 import sys, threading
-from grader.cli import late_torch
+from grader import late_torch
 late_torch.stand_in()
 import torch
 late = torch
