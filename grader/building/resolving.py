@@ -321,8 +321,7 @@ _KNOWN = (
 
 def read_otherwise(node: ast.FunctionDef) -> Iterator[Refused]:
     """What Triton's code generator takes for something else than Python does, and compiles without a word."""
-    parts = list(ast.walk(node))
-    for part in parts:
+    for part in ast.walk(node):
         if isinstance(part, ast.For | ast.While) and part.orelse:
             yield Refused(part.orelse[0], "a loop has no else in a kernel", "put these lines after the loop")
         elif isinstance(part, ast.Compare) and any(isinstance(one, ast.Is | ast.IsNot) for one in part.ops):
@@ -336,31 +335,12 @@ def read_otherwise(node: ast.FunctionDef) -> Iterator[Refused]:
                     "compare with ==",
                 )
         elif isinstance(part, ast.ListComp):
-            yield from _comprehended(part, parts)
-
-
-def _comprehended(made: ast.ListComp, parts: Iterable[ast.AST]) -> Iterator[Refused]:
-    """Triton ignores the conditions of a comprehension, and leaves its variable behind."""
-    for condition in (condition for each in made.generators for condition in each.ifs):
-        yield Refused(
-            condition,
-            "Triton takes every element, whatever the `if` of a comprehension says",
-            "choose the elements yourself",
-        )
-    own = {id(part) for part in ast.walk(made)}
-    others = [part for part in parts if isinstance(part, ast.ListComp) and id(part) not in own]
-    own |= (
-        {id(part) for other in others for part in ast.walk(other)}
-        if not any(made in list(ast.walk(one)) for one in others)
-        else set()
-    )
-    targets = {part.id for each in made.generators for part in ast.walk(each.target) if isinstance(part, ast.Name)}
-    for part in parts:
-        name = part.id if isinstance(part, ast.Name) else part.arg if isinstance(part, ast.arg) else ""
-        if name in targets and id(part) not in own:
-            yield Refused(
-                made, f"Triton leaves `{name}` behind after this comprehension", "give its variable a name of its own"
-            )
+            for condition in (condition for each in part.generators for condition in each.ifs):
+                yield Refused(
+                    condition,
+                    "Triton takes every element, whatever the `if` of a comprehension says",
+                    "choose the elements yourself",
+                )
 
 
 def _assigned(node: ast.stmt) -> Iterable[str]:

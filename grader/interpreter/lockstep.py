@@ -22,6 +22,7 @@ from triton.runtime import interpreter
 from triton.runtime.interpreter import TensorHandle
 
 from grader.interpreter.areas import Area, area_of
+from grader.interpreter.memory_access import is_misaligned
 from grader.interpreter.memory_check import MemoryCheck
 from grader.interpreter.native_memory import NativeMemory, atomic_rmw, line_in
 from grader.interpreter.per_program import Diverged, NeedsOneByOne, PerProgram, programs_of, stacked
@@ -140,6 +141,8 @@ class Lockstep(MemoryCheck):
         area, between = area_of(active, self.areas)
         if area is None:
             raise NeedsOneByOne("an access near no tensor, or to several")
+        if is_misaligned(active, width):
+            raise NeedsOneByOne("a misaligned access")
         if not (between and area.dense and width == area.width) and not area.good(active, width).all():
             raise NeedsOneByOne("an access outside")
         return area, area.offsets(active) // area.width, pointers + np.uint64(area.shift)

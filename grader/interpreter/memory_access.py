@@ -67,3 +67,8 @@ class MemoryAccess:
     def of_other_programs(self) -> np.ndarray:
         """Elements that another program has written."""
         return (self.before != 0) & (np.abs(self.before) != self.program + 1)
+
+
+def is_misaligned(addresses: np.ndarray, width: int) -> bool:
+    """Whether a GPU would end the kernel at one of these accesses, each of `width` bytes: their addresses have to be multiples of it."""
+    return width > 1 and bool((addresses & np.uint64(width - 1)).any())

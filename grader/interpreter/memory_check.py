@@ -26,7 +26,7 @@ from grader.interpreter.areas import WINDOW_BITS, Area, along_axes, area_of, ind
 from grader.interpreter.control_flow import LoopEvents
 from grader.interpreter.faults import LaunchEnded
 from grader.interpreter.launch_findings import Findings
-from grader.interpreter.memory_access import MemoryAccess
+from grader.interpreter.memory_access import MemoryAccess, is_misaligned
 from grader.interpreter.native_memory import POISON_BYTE, NativeMemory, atomic_rmw
 from grader.interpreter.promises import BrokenPromises
 from grader.interpreter.races import Races, too_far_apart
@@ -203,6 +203,12 @@ class MemoryCheck:
         if not access.active.size:
             return access.pointers, access.mask, None
         area, between = area_of(access.active, self.areas)
+        if is_misaligned(access.active, access.width):
+            what = f"{'an' if access.kind == 'atomic' else 'a'} {access.kind} of {access.width} bytes"
+            where = f"an address{f' of {area.name}' if area else ''} that is no multiple of {access.width}, where a GPU stops"
+            raise LaunchEnded(
+                "undefined", f"{what} at {where}; take fewer bytes at once where offsets and strides are odd"
+            )
         if area is None:
             return self._check_each_window(access)
         if access.kind != "load" and not area.output:

@@ -7,7 +7,9 @@ import copy
 from collections.abc import Iterator
 from typing import Any
 
-TENSOR = object()
+TENSOR, ABSENT = object(), object()
+FORGETS = "was changed in an `if` or loop of the run time, and Triton forgets that: it can only carry tensors"
+LEAVES = "is the variable of a comprehension before, which Triton leaves behind with its last element; give that a name of its own"
 
 
 class FrontEndRefusal(ValueError):
@@ -44,6 +46,7 @@ def refuse() -> None:
     dot.refuses = True  # type: ignore[attr-defined]
     TritonSemantic.dot, ConstexprFunction.__call__ = dot, call
     _refuse_namesakes()
+    _refuse_left_over()
     _refuse_forgotten()
     _refuse_valueless()
     _refuse_undecided()
@@ -75,11 +78,27 @@ def _refuse_namesakes() -> None:
     code_generator.mangle_fn = named
 
 
+def _refuse_left_over() -> None:
+    """Lets the front end refuse to unpack more values than there are names: Triton takes the first ones, Python none."""
+    from triton.compiler.code_generator import CodeGenerator
+
+    assign = CodeGenerator.assignTarget
+
+    def assign_target(self: Any, target: Any, value: Any) -> None:
+        names, values = len(getattr(target, "elts", ())), len(getattr(value, "values", ()))
+        if 0 < names < values:
+            raise FrontEndRefusal(f"{values} values are unpacked into {names} names; give each a name")
+        assign(self, target, value)
+
+    CodeGenerator.assignTarget = assign_target
+
+
 def _refuse_forgotten() -> None:
     """Lets the front end refuse to read what an `if` or loop of the run time changed and what is known while compiling (None, a dtype, the
-    variable of a static_range): Triton has it as before, whatever was run.
+    variable of a static_range): Triton has it as before, whatever was run. And to read behind a comprehension what is called as its
+    variable: Triton has its last element there, Python what was there before.
 
-    forgotten: of such a variable the value that Triton still has.
+    forgotten: of such a variable the value that it still has, or has again, and why it is not to be read.
     """
     from triton.compiler.code_generator import CodeGenerator
 
@@ -88,7 +107,7 @@ def _refuse_forgotten() -> None:
         CodeGenerator._find_carries,
         CodeGenerator.set_value,
     )
-    lookup = CodeGenerator._define_name_lookup
+    lookup, comprehend = CodeGenerator._define_name_lookup, CodeGenerator.visit_ListComp
 
     def following(self: Any, blocks: Any, visit: Any, liveins: Any) -> Any:
         """What `visit` gives, which visits some of these blocks; afterwards it is noted what they changed."""
@@ -102,7 +121,7 @@ def _refuse_forgotten() -> None:
             compound(statements)
             after.update(self.forgotten)
             after.update(
-                (name, old)
+                (name, (old, FORGETS))
                 for name, old in liveins.items()
                 if not _same(_known(old), _known(self.lscope.get(name, old)))
             )
@@ -119,6 +138,17 @@ def _refuse_forgotten() -> None:
     def find_carries(self: Any, node: Any, liveins: Any, *others: Any, **named: Any) -> Any:
         return following(self, (node.body,), lambda: carries(self, node, liveins, *others, **named), liveins)
 
+    def visit_comprehension(self: Any, node: Any) -> Any:
+        name, scopes = getattr(node.generators[0].target, "id", ""), (self.lscope, self.local_defs)
+        before = [scope.get(name, ABSENT) for scope in scopes]
+        made = comprehend(self, node)
+        for scope, value in zip(scopes, before, strict=True):
+            scope[name] = value
+            if value is ABSENT:
+                del scope[name]
+        self.forgotten = {**getattr(self, "forgotten", {}), name: (before[0], LEAVES)}
+        return made
+
     def set_known(self: Any, name: str, value: Any) -> None:
         getattr(self, "forgotten", {}).pop(name, None)
         set_value(self, name, value)
@@ -127,16 +157,15 @@ def _refuse_forgotten() -> None:
         find = lookup(self)
 
         def known(name: str) -> Any:
-            value, forgotten = find(name), getattr(self, "forgotten", {})
-            if name in forgotten and forgotten[name] is value:
-                raise FrontEndRefusal(
-                    f"`{name}` was changed in an `if` or loop of the run time, and Triton forgets that: it can only carry tensors"
-                )
-            return value
+            value, why = getattr(self, "forgotten", {}).get(name, (self, ""))
+            if value is self.lscope.get(name, ABSENT):
+                raise FrontEndRefusal(f"`{name}` {why}")
+            return find(name)
 
         return known
 
     CodeGenerator.visit_then_else_blocks, CodeGenerator._find_carries = visit_then_else_blocks, find_carries
+    CodeGenerator.visit_ListComp = visit_comprehension
     CodeGenerator.set_value, CodeGenerator._define_name_lookup = set_known, define_name_lookup
 
 

@@ -88,6 +88,30 @@ def test_a_mask_that_compares_with_k_in_every_turn_is_told_to_compare_with_what_
     assert "make it false for columns from K on" in sentence
 
 
+WORD = "{}.to(tl.pointer_type(tl.int32))"
+
+
+@pytest.mark.parametrize(
+    ("line", "stops"),
+    [
+        (f"y += tl.load({WORD.format('(qweight_ptr + 1)')}) * 0.0", "a load of 4 bytes at an address of qweight_ptr"),
+        (f"y += tl.load({WORD.format('(qweight_ptr + pid * 2)')}) * 0.0", "a load of 4 bytes"),
+        ("y += tl.load((qweight_ptr + 3).to(tl.pointer_type(tl.float16))).to(tl.int8) * 0.0", "a load of 2 bytes"),
+        (f"tl.store({WORD.format('(y_ptr + 1)')}, 0)", "a store of 4 bytes at an address of y_ptr"),
+        (f"tl.atomic_add({WORD.format('(y_ptr + 1)')}, 0)", "an atomic of 4 bytes"),
+        (f"tl.atomic_cas({WORD.format('(y_ptr + 1)')}, 0, 0)", "an atomic of 4 bytes"),
+        (f"y += tl.load({WORD.format('(qweight_ptr + 4)')}) * 0.0", ""),
+        (f"y += tl.load({WORD.format('(qweight_ptr + 1)')}, mask=M < 0, other=0) * 0.0", ""),
+        ("y += tl.load((qweight_ptr + 3).to(tl.pointer_type(tl.uint8))) * 0.0", ""),
+    ],
+)
+def test_a_gpu_takes_no_number_from_between_two_places(tmp_path, line, stops):
+    """Every access has to begin at a multiple of its bytes; programs together say so as one alone does."""
+    outcome = checked(tmp_path, edited(STORE, f"    {line}\n{STORE}"), M=16, N=512).outcome
+    assert outcome.status == ("crash" if stops else "ran"), outcome.message
+    assert stops in outcome.message
+
+
 def test_a_right_kernel_is_silent(tmp_path):
     result = checked(tmp_path, BASE)
     assert result.sentences == ()
