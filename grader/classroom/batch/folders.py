@@ -23,6 +23,7 @@ from grader.classroom.batch.archives import (
     notes_on,
     unpack,
 )
+from grader.labs import all_labs
 from grader.plain_files import UnreadableFile, opened_plain
 from grader.reading.files import is_source
 
@@ -32,6 +33,9 @@ DEEPEST = 4
 MAX_FOLDERS = 50
 FEW = 3
 """Names that a sentence lists."""
+
+DEFINED = re.compile(rb"\bdef (\w+)\(")
+MAX_SEARCHED_BYTES = 32 << 20
 
 ROOT = Path(__file__).parents[3]
 PLACES = {"notebooks": "", "notebooks/zh": "zh_", "assignment": "assignment_"}
@@ -137,6 +141,35 @@ def topmost_archives(folder: Path) -> list[Path]:
     return next(filter(None, levels), [])
 
 
+def kernels_in(files: Iterable[Path]) -> set[str]:
+    """The labs' kernels that these files define, or seem to: no Python is read here, only where a `def` begins."""
+    known, found = {lab.kernel for lab in all_labs().values()}, set[str]()
+    for file in files:
+        try:
+            with opened_plain(file) as text:
+                names = DEFINED.findall(text.read(MAX_SEARCHED_BYTES))
+        except (OSError, UnreadableFile):
+            continue
+        found |= known & {name.decode() for name in names}
+    return found
+
+
+def are_of_several(hand_ins: Iterable[Path]) -> bool:
+    """Whether these folders and files are several students' and not one's: of one student's no two hold the same kernel, but where they
+    are places in the repository that students get."""
+    seen, places = set[str](), {Path(place).parts[0] for place in PLACES}
+    for path in hand_ins:
+        levels = _levels(path) if path.is_dir() else ()
+        sources = ([file for held in level for file in children(held) if is_source(file)] for level in levels)
+        kernels = kernels_in(next(filter(None, sources), [] if path.is_dir() else [path]))
+        if path.name in places:
+            return False
+        if kernels & seen:
+            return True
+        seen |= kernels
+    return False
+
+
 def _levels(folder: Path) -> Iterator[list[Path]]:
     """The folder, the folders in it, those in these, and so on."""
     level = [folder]
@@ -182,6 +215,8 @@ def copied(files: Iterable[tuple[Path, str]], folder: Path) -> Sources:
     taken, left = [], []
     for file, name in files:
         target = folder / Path(name).name
+        if target.exists() and not kernels_in([file]) <= kernels_in(folder.iterdir()):  # the work of another lab
+            target = folder / f"{file.parent.name}_{target.name}"
         try:
             if file.is_symlink():
                 left.append((file, f"{file.name} is a link and was left out"))

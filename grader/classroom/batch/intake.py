@@ -21,6 +21,7 @@ from grader.classroom.batch.folders import (
     Sources,
     Unpack,
     Unpacking,
+    are_of_several,
     children,
     copied,
     is_archive,
@@ -392,11 +393,18 @@ def _is_download(folder: Path, within: Sequence[Path]) -> bool:
 def _of_a_class(path: Path) -> Path:
     """The folder given, or the download or submitted/ that lies in it alone: taken for one student's it would be the whole class's."""
     folder = _unwrapped(path)
-    return folder if folder.name == SUBMITTED or _is_download(folder, children(folder)) else path
+    within = children(folder)
+    of_class = folder.name == SUBMITTED or _is_download(folder, within) or are_of_several(filter(_is_folder, within))
+    return folder if of_class else path
+
+
+def _is_folder(path: Path) -> bool:
+    return path.is_dir() and not path.is_symlink()
 
 
 def _alone(path: Path, unpacking: Unpacking) -> tuple[list[HandIn], list[Came]] | None:
-    """What the archive that lies alone in a folder holds, where a platform or nbgrader put a class together; else it is one's."""
+    """What the archive that lies alone in a folder holds, where a platform or nbgrader put a class together, or several in it wrote the
+    same kernel; else it is one's."""
     within = children(path)
     if len(within) != 1 or not is_archive(within[0]) or not within[0].is_file() or within[0].is_symlink():
         return None
@@ -407,7 +415,10 @@ def _alone(path: Path, unpacking: Unpacking) -> tuple[list[HandIn], list[Came]] 
     except UnusableSubmissions:
         return None
     several = len({one.student for one in found}) > 1
-    return (found, came) if several and all(one.platform or one.assignment for one in found) else None
+    whole = several and (
+        all(one.platform or one.assignment for one in found) or are_of_several(one.path for one in found if one.taken)
+    )
+    return (found, came) if whole else None
 
 
 def _is_one_students(folder: Path) -> bool:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import shutil
 import stat
@@ -326,6 +327,59 @@ def test_all_of_a_students_work_is_one_hand_in(tmp_path):
     }  # fmt: skip
     assert [one.refused for one in found.values()] == [""] * 4
     assert "w8a8.py was handed in more than once; that of b was left out" in found["dan"].notes
+
+
+W8A8, DDS = "def W8A8_MM(x_ptr):\n    pass\n", "def DDS_MM(x_ptr):\n    pass\n"
+
+
+def test_work_for_several_labs_stays_whatever_its_files_are_called(tmp_path):
+    """Where folders side by side hold a file of one name, the second is left out only if it is for the same lab."""
+    labs = {"w8a8/kernel.py": W8A8, "dds/kernel.py": DDS}
+    zipped(tmp_path / "class" / "ann.zip", labs)
+    zipped(tmp_path / "class" / "ben.zip", {"new/kernel.py": W8A8, "old/kernel.py": W8A8 + "x = 1\n"})
+    for name, text in labs.items():
+        (tmp_path / "class" / "cat" / name).parent.mkdir(parents=True)
+        (tmp_path / "class" / "cat" / name).write_text(text)
+    notebooks = {"a/k.ipynb": json.dumps({"source": DDS}), "b/k.ipynb": json.dumps({"source": W8A8}), "c/k.ipynb": "{}"}
+    zipped(tmp_path / "class" / "dan.zip", notebooks)
+    found = by_student(tmp_path / "class", tmp_path / "w")
+    assert {who: sorted(path.name for path in one.path.iterdir()) for who, one in found.items()} == {
+        "ann": ["kernel.py", "w8a8_kernel.py"], "ben": ["kernel.py"], "cat": ["kernel.py", "w8a8_kernel.py"],
+        "dan": ["b_k.ipynb", "k.ipynb"],
+    }  # fmt: skip
+    assert {who: len(one.notes) for who, one in found.items()} == {"ann": 0, "ben": 1, "cat": 0, "dan": 1}
+
+
+@pytest.mark.parametrize(
+    ("inside", "students"),
+    [
+        ({"ann/w8a8.py": W8A8, "ben/my.py": W8A8}, {"ann", "ben"}),
+        ({"lab/ann/w8a8.py": W8A8, "lab/ben/deep/my.py": W8A8, "lab/cat/dds.py": DDS}, {"ann", "ben", "cat"}),
+        ({"ann/k.py": W8A8, "ben/k.py": DDS, "cat/k.ipynb": json.dumps({"source": DDS})}, {"ann", "ben", "cat"}),
+        ({"ann.py": W8A8, "ben/k.py": W8A8, "cat/k.py": DDS}, {"ann", "ben", "cat"}),
+        ({"w8a8/k.py": W8A8, "dds/k.py": DDS}, {"alone"}),
+        ({"notebooks/w8a8.ipynb": json.dumps({"source": W8A8}), "assignment/w8a8.py": W8A8}, {"alone"}),
+        ({"w8a8.py": W8A8, "old/w8a8.py": W8A8}, {"alone"}),
+    ],
+)
+@pytest.mark.parametrize("packed", [True, False])
+def test_what_lies_alone_in_a_folder_is_a_class_where_several_wrote_the_same_kernel(tmp_path, inside, students, packed):
+    root = tmp_path / "of"
+    if packed:
+        zipped(root / "alone.zip", inside)
+    for name, text in {} if packed else inside.items():
+        (root / "alone" / name).parent.mkdir(parents=True, exist_ok=True)
+        (root / "alone" / name).write_text(text)
+    if "ann.py" in inside and not packed:
+        students = {"alone"}  # a folder with a source in it is one's
+    assert set(by_student(root, tmp_path / "w")) == students
+
+
+def test_an_archive_of_archives_alone_in_a_folder_is_a_class(tmp_path):
+    for who in ("ann", "ben"):
+        zipped(tmp_path / "parts" / f"{who}.zip", {"w8a8.py": W8A8})
+    shutil.make_archive(str(tmp_path / "of" / "class"), "zip", tmp_path / "parts")
+    assert set(by_student(tmp_path / "of", tmp_path / "w")) == {"ann", "ben"}
 
 
 @pytest.mark.parametrize("packed", [False, True])
