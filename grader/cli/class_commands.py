@@ -44,10 +44,9 @@ if TYPE_CHECKING:
     from grader.model import Device
 
 
-TIMES = [f"%Y-%m-%d{between}{time}" for between in (" ", "T") for time in ("%H:%M", "%H:%M:%S", "%H:%M%z")] + [
-    "%Y-%m-%d"
-]
-"""How a time is written; a date alone is its first second."""
+DEADLINES = [f"%Y-%m-%d{between}{time}" for between in (" ", "T") for time in ("%H:%M", "%H:%M:%S", "%H:%M%z")]
+"""How a deadline is written: with a time, since a date alone would be its first second to us and its last to a class."""
+TIMES = [*DEADLINES, "%Y-%m-%d"]
 
 LOG_SECONDS = 30.0
 """Between two lines of progress in a log file."""
@@ -108,7 +107,7 @@ def batch(
         AttemptChoice, typer.Option(help="Which of a student's submissions counts.")
     ] = AttemptChoice.last,
     due: Annotated[
-        datetime | None, typer.Option(formats=TIMES, help="Deadline (UTC), such as '2026-11-20 23:59'.")
+        datetime | None, typer.Option(formats=DEADLINES, help="Deadline (UTC), such as '2026-11-20 23:59'.")
     ] = None,
     late_percent: Annotated[
         float, typer.Option(min=0, max=100, help="Percent of the points that each day late costs.")

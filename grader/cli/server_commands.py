@@ -16,7 +16,7 @@ from rich.markup import escape
 
 from grader.cli.arguments import GRADER_FAILED, DeviceChoice, cores, errors, labs_named, refuse
 from grader.cli.class_commands import (
-    TIMES,
+    DEADLINES,
     EngineChoice,
     class_device,
     engine_starter,
@@ -46,7 +46,7 @@ def serve(
     jobs: Annotated[
         int | None, typer.Option(min=1, help="Sandboxes of one kernel at a time (default: a quarter of the cores).")
     ] = None,
-    due: Annotated[datetime | None, typer.Option(formats=TIMES, help="Deadline (UTC): the board freezes.")] = None,
+    due: Annotated[datetime | None, typer.Option(formats=DEADLINES, help="Deadline (UTC): the board freezes.")] = None,
     per_hour: Annotated[int, typer.Option(min=1, help="Submissions of one student within an hour.")] = 30,
     secrets_file: Annotated[
         Path | None, typer.Option("--secrets", help="Seed and hidden cases, as in a batch.")

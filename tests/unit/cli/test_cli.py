@@ -244,3 +244,11 @@ def test_a_class_graded_into_a_log_file_says_how_far_it_is(monkeypatch):
     first, second = log.getvalue().splitlines()
     assert first == "0:00:31  read 9 of 9 hand-ins, 9 different kernels, graded 1 of 9"
     assert second == "0:01:02  read 9 of 9 hand-ins, 9 different kernels, graded 3 of 9, 0:02:04 left"
+
+
+@pytest.mark.parametrize(("due", "taken"), [("2026-11-20", False), ("2026-11-20 23:59", True), ("2026-11-20T23:59+01:00", True)])
+def test_a_deadline_has_a_time(tmp_path, due, taken):
+    """A date alone would be over before its day has begun, and a class late by one."""
+    said = invoked("batch", tmp_path / "none", "--due", due).output
+    assert ("does not exist" in said) == taken
+    assert ("Invalid value for '--due'" in said) != taken
