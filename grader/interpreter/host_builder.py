@@ -130,7 +130,25 @@ def _width(handle: Any) -> int:
     return int(handle.data.dtype.itemsize * 8)
 
 
-@_method
+def _poison(dtype: np.dtype[Any]) -> Any:
+    return np.full(dtype.itemsize, POISON_BYTE, dtype=np.uint8).view(dtype)[0]
+
+
+def _shift(function: Callable[..., Any]) -> Callable[..., Any]:
+    """A shift by less than nothing, or by the type's width and more: an instruction has an answer to that, the compiler to such a number
+    that it knows has none."""
+
+    def shift(self: Any, left: Any, right: Any) -> Any:
+        shifted = function(self, left, right)
+        if getattr(right, "_known", False) and not (0 <= int(right.data.reshape(-1)[0]) < _width(left)):
+            shifted.data = np.where(True, _poison(shifted.data.dtype), shifted.data)
+        return shifted
+
+    METHODS[function.__name__] = shift
+    return function
+
+
+@_shift
 def create_shl(self: Any, left: Any, right: Any) -> Any:
     """Bits shifted out are lost, all of them from the type's width on."""
     within = (right.data >= 0) & (right.data < _width(left))
@@ -138,7 +156,7 @@ def create_shl(self: Any, left: Any, right: Any) -> Any:
     return _made(np.where(within, shifted, left.data.dtype.type(0)), left.dtype)
 
 
-@_method
+@_shift
 def create_lshr(self: Any, left: Any, right: Any) -> Any:
     """A logical shift: zeros come in from the left whatever the sign."""
     unsigned = left.data.view(f"u{left.data.dtype.itemsize}") if left.data.dtype.kind == "i" else left.data
@@ -149,7 +167,7 @@ def create_lshr(self: Any, left: Any, right: Any) -> Any:
     return TensorHandle(shifted.view(left.data.dtype), left.dtype.scalar)
 
 
-@_method
+@_shift
 def create_ashr(self: Any, left: Any, right: Any) -> Any:
     """An arithmetic shift: the sign comes in from the left, and is all that is left from the type's width on."""
     signed = left.data.view(f"i{left.data.dtype.itemsize}")
@@ -237,7 +255,9 @@ def _whole_constant(bits: int, kind: str) -> Callable[..., Any]:
 
     def get(self: Any, value: Any) -> Any:
         number = int(value) & ((1 << bits) - 1)
-        return TensorHandle(np.array([number], dtype=f"u{bits // 8}").view(numpy_type), dtype)
+        handle = TensorHandle(np.array([number], dtype=f"u{bits // 8}").view(numpy_type), dtype)
+        handle._known = True
+        return handle
 
     return get
 
@@ -260,7 +280,9 @@ def create_splat(self: Any, target: Any, arg: Any) -> Any:
     """A scalar in every element of a block."""
     data = np.empty(target.shape, dtype=arg.data.dtype)
     data.fill(arg.data.item())
-    return TensorHandle(data, arg.dtype.scalar)
+    handle = TensorHandle(data, arg.dtype.scalar)
+    handle._known = getattr(arg, "_known", False)
+    return handle
 
 
 def _whole(numbers: Any) -> tuple[int, ...]:
@@ -333,7 +355,7 @@ def create_gather(self: Any, source: Any, indices: Any, axis: int) -> Any:
     inside = (indices.data >= 0) & (indices.data < source.data.shape[axis])
     taken = np.take_along_axis(source.data, np.where(inside, indices.data, indices.data.dtype.type(0)), axis=axis)
     if not inside.all():
-        taken[~inside] = np.full(taken.itemsize, POISON_BYTE, dtype=np.uint8).view(taken.dtype)[0]
+        taken[~inside] = _poison(taken.dtype)
     return TensorHandle(taken, source.dtype.scalar)
 
 

@@ -256,7 +256,9 @@ def _is_truthy(original: Any) -> Any:
 
 def _splat(self: Any, target: Any, scalar: Any) -> Any:
     if not isinstance(scalar.data, PerProgram):
-        return TensorHandle(np.full(target.shape, scalar.data.item(), dtype=scalar.data.dtype), scalar.dtype.scalar)
+        handle = TensorHandle(np.full(target.shape, scalar.data.item(), dtype=scalar.data.dtype), scalar.dtype.scalar)
+        handle._known = getattr(scalar, "_known", False)
+        return handle
     return TensorHandle(
         np.broadcast_to(scalar.data.reshape((1,) * len(target.shape)), target.shape), scalar.dtype.scalar
     )

@@ -169,6 +169,26 @@ def test_a_constant_that_does_not_fit_its_type_is_cut_off(tmp_path):
     assert result.outcome.y.flatten()[: len(numbers)].tolist() == [1.0] * len(numbers)
 
 
+SHIFTS = (
+    ("M << 32", False), ("M >> 32", False), ("M.to(tl.uint32) >> 33", False), ("M.to(tl.int8) << 8", False), ("M << wide", False),
+    ("M.to(tl.int64) << 64", False), ("tl.sum((tl.arange(0, 8) + M) << 40)", False), ("M << (32 - 4 * (M < 0))", True),
+    ("(M << 28) << 4", True), ("M.to(tl.int64) << 63 << 1", True), ("M >> 31", True), ("tl.where(M < 0, M << 32, 0)", True),
+)  # fmt: skip
+
+
+@pytest.mark.parametrize("columns", [32, 512])
+def test_a_shift_by_a_known_number_of_the_types_width_has_no_answer(tmp_path, columns):
+    """The compiler that knows the number makes poison of it; of one that it does not know an instruction makes 0, or the sign."""
+    stores = [
+        f"        tl.store(y_ptr + {place}, tl.where(({one}) == 0, 1.0, 0.0), mask=pid == 0)\n" for place, (one, _) in enumerate(SHIFTS)
+    ]
+    text = f"    wide = 36\n    for turn in range(2):\n        tl.debug_barrier()\n{''.join(stores)}"
+    result = checked(tmp_path, edited(STORE, text), M=16, N=columns)
+    assert result.outcome.y is not None, result.outcome.message
+    found = result.outcome.y.flatten()[: len(SHIFTS)].tolist()
+    assert dict(zip((one for one, _ in SHIFTS), found, strict=True)) == {one: float(zero) for one, zero in SHIFTS}
+
+
 @pytest.mark.parametrize(
     ("made", "says"),
     [
