@@ -13,6 +13,7 @@ from functools import cached_property
 import numpy as np
 
 from grader.diagnosis.definition import (
+    address_nodes,
     axis_along,
     line_along,
     line_of_base,
@@ -71,7 +72,9 @@ class _Walk:
         products, side, unit = self.products, self.side, self.side.operand.unit
         lines = [self.run.tape.nodes[term.node].line for term in products.flow.terms]
         use = np.array([lines[t] == lines[0] for t in products.term], dtype=bool)
-        use &= side.asked.all(axis=0) & products.alive.all(axis=0)
+        use &= side.asked.all(axis=0)
+        depth = len(np.unique(products.lane[use] // unit))  # of the tile, whatever becomes of its products
+        use &= products.alive.all(axis=0)
         if side.operand.index and use.any():  # each iteration begins where the index says
             use &= products.iteration == products.iteration[use].min()
         if not use.any() or not side.operand.strides or self.alternates:
@@ -82,9 +85,7 @@ class _Walk:
             return None
         vary, moves = bool((rows != rows[0]).any()), products.iterates and bool((iteration != iteration[0]).any())
         base = made[""] - (0 if vary else int(rows[0]) * self.strides[0])
-        return _Coefficients(
-            made["row"], made["lane"], made["step"], base, len(np.unique(lanes)), vary, moves, len(set(lines)) == 1
-        )
+        return _Coefficients(made["row"], made["lane"], made["step"], base, depth, vary, moves, len(set(lines)) == 1)
 
     @property
     def alternates(self) -> bool:
@@ -166,7 +167,8 @@ class _Walk:
     def _base(self, access: Node, found: _Coefficients, column: str, aspect: str) -> Observation | None:
         """Where the tile begins, along its rows or along k."""
         (along_row, along_k), letter = self.strides, self.side.operand.letter
-        if found.base % along_row == 0 and along_row > along_k:
+        walked = self._walked(access)
+        if found.base % along_row == 0 and along_row > along_k and not walked:
             shift, rows = found.base // along_row, self.products.rows(self.side)
             low, high, noun = int(rows.min()), int(rows.max()), "rows" if self.name == "left" else "columns"
             text = f"for {noun} {low}:{high + 1} of Y rows {low + shift}:{high + shift + 1} of {letter} are loaded, "
@@ -178,9 +180,14 @@ class _Walk:
             return None
         line = line_along(self.run, access, along_k, last=False)
         begin = found.base // along_k * self.side.operand.unit
-        return self.observation(
-            column, "k begins", line, f"the first product takes {letter} from k = {{0}} on", "k = 0", begin
-        )
+        text = f"the first product{' of a later tile' if walked else ''} takes {letter} from k = {{0}} on"
+        return self.observation(column, "k begins", line, text, "k = 0", begin)
+
+    def _walked(self, access: Node) -> bool:
+        """Whether an access's addresses have moved on along k for the tile that the program stored before."""
+        mine = self.run.tape.accesses[self.products.program]
+        before = max((one.number for one in mine if one.op != "load" and one.number < access.number), default=-1)
+        return any(node.number < before and node.line == self.line_of_step for node in address_nodes(self.run, access))
 
     def observation(
         self, column: str, aspect: str, line: int | None, text: str, expected: str, *numbers: int

@@ -92,7 +92,11 @@ def _numbers(
         return [*values, *sums]
     scales = check_scales(run, everything, held)
     if scales:  # a sum that is scaled otherwise overflows for that reason
-        summed = [one for one in summed if one.aspect != "overflow"]
+        summed = [one for one in summed if one.aspect not in ("overflow", "too large")]
+    if values:  # so does one of other numbers that is scaled already, and what is made of a scale is a factor, too
+        summed = [one for one in summed if one.aspect != "too large"]
+        made = any(one.aspect.endswith(" made") for one in values)
+        scales = [one for one in scales if not (made and one.aspect == "factor")]
     return [*values, *summed, *scales]
 
 
@@ -148,7 +152,7 @@ def _spread(programs: list[int]) -> list[int]:
 
 def _with_lost(run: Run, stores: list[Node], products: Products) -> Products:
     """The products with those that reach no store, whose operands can be looked at all the same."""
-    lost = dropped(run, products.program, stores)
+    lost = dropped(run, products, stores)
     if not lost:
         return products
     with contextlib.suppress(Untraceable):

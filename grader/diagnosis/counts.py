@@ -8,7 +8,9 @@ import numpy as np
 
 from grader.diagnosis.addresses import line_between_slices, line_of_slice
 from grader.diagnosis.definition import (
+    has_step,
     inside_loop,
+    is_cut,
     line_of_condition,
     line_of_loop,
     line_of_mask,
@@ -100,6 +102,9 @@ def _line(run: Run, parts: Sequence[Products], which: str, amiss: Array) -> int 
         return skipped
     if beyond and len(loops) > 1 and rounds(run, one.program, loops[0]) != 1:
         inside = loops[0]  # what the inner loop does is right each time
+    when = one.iteration[one.live[0] & (one.left.k[0] == amiss[0])]
+    if len(parts) == 1 and len(np.unique(when)) > 1 and loops and has_step(run.text, inside):
+        which = "step"  # what is met in two of its turns
     line = line_of_loop(run, one, which, inside) or one.store.line
     if len(parts) > 1 and which == "start" and (moved := line_between_slices(run, parts)):
         return moved
@@ -159,8 +164,16 @@ def _missing(run: Run, parts: Sequence[Products], e: int, missing: Array, where:
         masked &= ~np.isin(part.lane, part.lane[found])  # lanes whose k another tile has are left out as they should be
         if np.isin(missing // unit, words[masked]).all():
             p = int(np.flatnonzero(masked & np.isin(words, missing // unit))[0])
-            text = f"the mask of {side.operand.letter} leaves out k = {span(missing)}, and K = {run.sizes[2]}{_together(parts)}"
+            access = load_of(run, side, p)
+            what = "shape given for" if access and is_cut(run, access) else "mask of"
+            text = f"the {what} {side.operand.letter} leaves out k = {span(missing)}, and K = {run.sizes[2]}{_together(parts)}"
             return part.seen("count", f"masked {side.operand.letter}", _mask_along_k(run, side, p), text, p=p)
+    lost = one.left.live[e] & one.right.live[e] & ~one.alive[e]
+    if np.isin(missing, one.left.k[e][lost]).all():
+        chosen = (run.tape.nodes[i] for i in run.tape.programs[one.program] if run.provenance.carries(i))
+        line = next((node.line for node in chosen if node.op == "select"), one.store.line)
+        text = f"the products of k = {span(missing)} do not reach {where}"
+        return one.seen("count", "lost", line, text, "each k once")
     made = int(one.iteration.max()) + 1 if one.iteration.size else 0
     depth = int((one.iteration == 0).sum())
     text = f"k = {span(missing)} is never multiplied for {where}{_together(parts)}"

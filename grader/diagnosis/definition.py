@@ -293,6 +293,11 @@ def _along(run: Run, access: Node, axis: int) -> list[tuple[Node, Array]]:
     return found
 
 
+def is_cut(run: Run, access: Node) -> bool:
+    """Whether what a load leaves out is what lies behind the shape of a block pointer or descriptor; no mask does it."""
+    return any(node.op == "tile" for node in address_nodes(run, access))
+
+
 def line_of_mask(run: Run, access: Node, along: Array) -> int | None:
     """Where an access's mask was made, by itself along the axis in which `along`, shaped as its tile, changes.
 
@@ -300,6 +305,8 @@ def line_of_mask(run: Run, access: Node, along: Array) -> int | None:
     """
     if access.op != "load" or len(access.inputs) < 2:
         return line_of_argument(run.text, access.line or 0, "mask") or access.line
+    if is_cut(run, access):
+        return line_of_shape(run.text, access.line or 0) or access.line
     axis = changing_axis(along)
     nodes = behind(run, access.inputs[1], lambda node: node.op in ("load", "dot"))
     alone = [
@@ -383,7 +390,7 @@ def around(text: str, line: int) -> list[Around]:
 def loop_around(text: str, line: int) -> Loop | None:
     """The innermost loop around a line, one that runs a written number of times only where there is no other."""
     loops = loops_around(text, line)
-    counting = (loop for loop in loops if isinstance(loop, ast.While) or _uses_of_range(loop))
+    counting = (loop for loop in loops if isinstance(loop, ast.While) or not _unrolled(loop))
     return next(counting, next(iter(loops), None))
 
 
@@ -422,7 +429,7 @@ def made_before(text: str, names: set[str], line: int) -> int | None:
 
 
 def line_of_bound(text: str, inside: int, which: str) -> int | None:
-    """The line that made the "start" or the "stop" of the loop around a line, the loop's own where that says it itself."""
+    """The line that made the "start" or the "stop" of the loop around a line, the loop's own where that says it itself, or its "step"."""
     loop = loop_around(text, inside)
     if loop is None:
         return None
@@ -431,12 +438,20 @@ def line_of_bound(text: str, inside: int, which: str) -> int | None:
     if not isinstance(loop.iter, ast.Call) or not loop.iter.args:
         return loop.lineno
     arguments = loop.iter.args
+    if which == "step":
+        return loop.lineno
     if len(arguments) == 3 and isinstance(arguments[2], ast.UnaryOp):  # downwards
         which = "stop" if which == "start" else "start"
     if which == "start" and len(arguments) == 1:  # what begins at 0 is the loop's own number, so its first use decides
         return line_of_use(text, inside) or loop.lineno
     bound = arguments[min(1, len(arguments) - 1)] if which == "stop" else arguments[0]
     return (made_before(text, _uses(bound), loop.lineno) if isinstance(bound, ast.Name) else None) or loop.lineno
+
+
+def has_step(text: str, inside: int) -> bool:
+    """Whether the loop around a line says by how much it moves on."""
+    loop = loop_around(text, inside)
+    return isinstance(loop, ast.For) and isinstance(loop.iter, ast.Call) and len(loop.iter.args) == 3
 
 
 def _line_of_test(text: str, loop: ast.While, which: str) -> int | None:
@@ -471,6 +486,9 @@ def line_of_update(text: str, line: int) -> int | None:
         counted = _names(loop.target) if isinstance(loop, ast.For) else set()
         behind = list(_behind(text, line, loop))
         moved = [one for one in behind if isinstance(one, ast.AugAssign) or _targets(one) & _uses(one.value)]
+        loads = (call for call in _calls(text, line) if call.args and ast.unparse(call.func).endswith("load"))
+        if not moved and any(counted & _uses(call.args[0]) for call in loads):
+            return line
         for one in moved or [one for one in behind if counted & _uses(one.value)]:
             return one.lineno
     return None
@@ -521,6 +539,13 @@ def line_of_argument(text: str, line: int, which: str) -> int | None:
         if which in given and (which == "value" or isinstance(given[which], ast.Name)):
             return made_before(text, _uses(given[which]), line)
     return None
+
+
+def line_of_shape(text: str, line: int) -> int | None:
+    """Where the block pointer or descriptor was made whose name a load at a line uses."""
+    names = set().union(*(_uses(one) for call in _calls(text, line) for one in (call.func, *call.args[:1])))
+    made = (one for one in _before(text, line) if names & _targets(one) and "make_" in ast.unparse(one))
+    return max((one.lineno for one in made), default=None)
 
 
 def line_of_index(text: str, line: int, strides: set[str]) -> int | None:

@@ -91,7 +91,9 @@ def _narrowed(
             scaled = any(factor.at > step.node for term in products.flow.terms for factor in term.factors)
             expected = "the scales first, then fp16" if scaled else f"a sum that {node.type} can hold"
             return observation(
-                "overflow", f"{plain(before[over][0])} as {node.type} is {plain(after[over][0])}", expected
+                "overflow" if scaled else "too large",
+                f"{plain(before[over][0])} as {node.type} is {plain(after[over][0])}",
+                expected,
             )
         if node.type == "bf16" and off.max(initial=0.0) > 0:
             at = np.unravel_index(int(off.argmax()), off.shape)

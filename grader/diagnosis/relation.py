@@ -331,7 +331,11 @@ def holder(run: Run, products: Products, side: Side, e: int, p: int, tensor: str
     """A node that holds elements of `tensor` for one product, and a lane of it: the operand, or a factor behind or beside it."""
     if tensor in run.provenance.sources(int(side.node[p])):
         return int(side.node[p]), int(side.lanes[e, p])
-    for term in (products.flow.terms[int(products.term[p])], *products.flow.beside):
+    own = products.left.offset[e, p] + OFFSET
+    for term in (
+        products.flow.terms[int(products.term[p])],
+        *(one for one in products.flow.beside if own in one.left.asked[e]),
+    ):
         if tensor in run.provenance.sources(term.right.node):
             return term.right.node, int(term.right.lanes[e, 0])
         for factor in term.factors:

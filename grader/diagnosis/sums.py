@@ -14,18 +14,22 @@ from grader.diagnosis.stores import places_in_output
 from grader.diagnosis.tape import Node
 
 
-def dropped(run: Run, program: int, stores: Sequence[Node]) -> list[Node]:
-    """Products of the program that reach none of its stores; none where a value of unknown origin does, or a store was to come."""
-    if program == run.cut_off or any("?" in run.provenance.sources(store.inputs[0]) for store in stores):
+def dropped(run: Run, products: Products, stores: Sequence[Node]) -> list[Node]:
+    """Products that the program makes for a tile and that reach none of its stores; none where a value of unknown origin does, or a
+    store was to come. Another tile's are made before a store that is older than the first product of this one, or behind its store."""
+    mine = run.tape.programs[products.program]
+    if products.program == run.cut_off or any("?" in run.provenance.sources(store.inputs[0]) for store in stores):
         return []
-    made = run.provenance.products(run.tape.programs[program])
+    first = min((term.node for term in products.flow.terms), default=products.store.number)
+    begin = max((store.number for store in stores if store.number < first), default=mine.start)
+    made = run.provenance.products(range(begin, mine.stop if products.store is stores[-1] else products.store.number))
     return [node for node in made if node.number not in run.reaching_output]
 
 
 def check_reset(run: Run, products: Products, stores: Sequence[Node]) -> list[Observation]:
     """Products that are made and lost, and sums that are counted again."""
     found = []
-    lost = dropped(run, products.program, stores)
+    lost = dropped(run, products, stores)
     if lost:
         reaching = [run.tape.nodes[term.node] for term in products.flow.terms]
         made = len(lost) + len(reaching)
@@ -63,8 +67,11 @@ def check_left_over(run: Run, products: Products, stores: Sequence[Node]) -> lis
     e, p = (int(i) for i in np.argwhere(foreign)[0])
     text = f"the sum for {products.element(e)} still has X[{left.row[e, p]}, {left.k[e, p]}] * "
     text += f"W[{right.row[e, p]}, {right.k[e, p]}] in it, of the tile that the program stored before (from Y[{m[0]}, {n[0]}] on)"
-    added = [step.node for step in products.flow.passed if run.tape.nodes[step.node].op in ("fadd", "add")]
-    line = start_of_sum(run, min(added, default=products.flow.terms[int(products.term[p])].node))
+    term = products.flow.terms[int(products.term[p])].node
+    added = (step.node for step in products.flow.passed if run.tape.nodes[step.node].op in ("fadd", "add"))
+    dot, given = run.tape.nodes[term], run.tape.nodes[term].inputs[2:]
+    adds = any(run.provenance.carries(i) or run.tape.nodes[i].line != dot.line for i in given)  # else the next sum does
+    line = start_of_sum(run, term if adds else min((node for node in added if node > term), default=term))
     return [products.seen("sum", "not reset", line, text, "a sum that begins with zero for each tile")]
 
 

@@ -16,6 +16,7 @@ from grader.diagnosis.provenance import Provenance
 from grader.diagnosis.tape import parse
 from grader.gpu.devices import choose
 from grader.labs import get_lab
+from grader.labs.edits import kernel_text
 from grader.pipeline.grading import GradeOptions, grade
 from grader.reporting.document import document
 from tests.relations import observed, recorded
@@ -174,6 +175,31 @@ def test_a_scale_is_followed_by_the_way_that_the_number_came():
     line = text[: text.index("1.01 /")].count("\n") + 1
     assert f"line {line}" in source.locate(bundle.made.origin(first.line)), first
     assert "input_scale[0] becomes 39.7" in first.found
+
+
+@pytest.mark.parametrize(
+    ("name", "case", "line", "words"),
+    [
+        ("w4a16_g06", "all_tails", 13, "2 of 6 multiplications of X and W do not reach Y"),  # of this tile, whatever the next one loses
+        ("w4a16_g07", "all_tails", 29, "still has X[0, 32] * W[0, 32] in it"),  # in `odd`; `even` is zeroed
+        ("w4a16_g01", "all_tails", 32, "W[0, 8] is multiplied as -48"),  # for which the sum overflows
+        ("w8a8_g08", "all_tails", 18, "becomes 0.02 (maxnumf 0.02)"),  # which Y is multiplied by as well
+        ("w8a8_g10", "all_tails", 28, "the shape given for W leaves out k = 80:208"),
+        ("w8a8_g11", "all_tails", 36, "k of W moves by {0} from one iteration to the next (0:64, then 1:65)"),
+        ("w8a16_g01", "strided_rows", 21, "the first product of a later tile takes W from k = {0} on"),  # K further, not a row
+        ("w8a16_g03", "all_tails", 24, "the products of k = 16:32, 48:64, 80:96, 112:128, ... do not reach Y[0, 0]"),
+        ("dds_g03", "rectangular", 30, "values[0, 1, 0] = W[1, 0] is multiplied"),
+        ("dds_g06", "rectangular", 22, "is multiplied 2 times for Y[0, 0]"),
+        ("dds_g12", "rectangular", 20, "still has X[0, 0] * W[0, 0] in it"),
+    ],
+)
+def test_of_one_mistake_one_thing_is_said_and_its_line(name, case, line, words):
+    text = kernel_text(f"tests/blind/blind_2026_11_26g.toml:{name}", TESTS.parent)
+    source, bundle, _, run = recorded(text, name.split("_")[0], case)
+    with np.errstate(all="ignore"):
+        (only,) = compare(run)
+    assert words in only.found
+    assert f"line {line}" in source.locate(bundle.made.origin(only.line))
 
 
 @pytest.mark.parametrize("kernel", random.Random(5).sample(corpus(), 12), ids=lambda kernel: f"{kernel.lab}-{kernel.name}")
