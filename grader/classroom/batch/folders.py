@@ -212,11 +212,15 @@ def _name_in_place(file: Path, repository: Path) -> str:
 
 def copied(files: Iterable[tuple[Path, str]], folder: Path) -> Sources:
     """Copies plain files into a folder, each under the name beside it."""
-    taken, left = [], []
+    taken: list[Path] = []
+    left: list[tuple[Path, str]] = []
+    known, searched = set[str](), 0
     for file, name in files:
         target = folder / Path(name).name
-        if target.exists() and not kernels_in([file]) <= kernels_in(folder.iterdir()):  # the work of another lab
-            target = folder / f"{file.parent.name}_{target.name}"
+        if target.exists():
+            known, searched = known | kernels_in(taken[searched:]), len(taken)
+            if not kernels_in([file]) <= known:  # the work for another lab
+                target = folder / f"{file.parent.name}_{target.name}"
         try:
             if file.is_symlink():
                 left.append((file, f"{file.name} is a link and was left out"))

@@ -12,11 +12,12 @@ from pathlib import Path
 
 import pytest
 
-from grader.classroom.batch import archives
+from grader.classroom.batch import archives, folders
 from grader.classroom.batch.archives import UnusableArchive, unpack
 from grader.classroom.batch.folders import ROOT
 from grader.classroom.batch.intake import UnusableSubmissions
 from grader.classroom.batch.intake import collect as take_in
+from grader.plain_files import opened_plain
 
 KERNEL = "x = 1\n"
 
@@ -348,6 +349,17 @@ def test_work_for_several_labs_stays_whatever_its_files_are_called(tmp_path):
         "dan": ["b_k.ipynb", "k.ipynb"],
     }  # fmt: skip
     assert {who: len(one.notes) for who, one in found.items()} == {"ann": 0, "ben": 1, "cat": 0, "dan": 1}
+
+
+def test_many_files_of_one_name_are_read_once_each(tmp_path, monkeypatch):
+    """However many there are, and whatever was taken before."""
+    reads = []
+    monkeypatch.setattr(folders, "opened_plain", lambda path: reads.append(path) or opened_plain(path))
+    files = write(tmp_path / "ann", *(f"{folder}/{number}.py" for folder in "abcd" for number in range(40)))
+    (tmp_path / "w").mkdir()
+    found = folders.copied([(file, file.name) for file in sorted(files.rglob("*.py"))], tmp_path / "w")
+    assert (len(found.files), len(found.left)) == (40, 120)
+    assert len(reads) <= 3 * 160
 
 
 @pytest.mark.parametrize(
