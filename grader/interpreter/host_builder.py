@@ -63,12 +63,18 @@ def _comparison(function: Callable[..., Any]) -> Callable[..., Any]:
     return operation
 
 
+def _known_from(made: Any, *handles: Any) -> Any:
+    """The handle, known while compiling if what it was made from is: a whole number of the text's, or of such numbers."""
+    made._known = all(getattr(handle, "_known", False) for handle in handles)
+    return made
+
+
 def _wrapping(whole: Any, bits: Any) -> Callable[..., Any]:
     """An operation on integers whose one-bit form is `bits`, as it is modulo 2."""
 
     def operation(self: Any, left: Any, right: Any) -> Any:
         function = bits if left.data.dtype == np.bool_ else whole
-        return TensorHandle(function(left.data, right.data), left.dtype.scalar)
+        return _known_from(TensorHandle(function(left.data, right.data), left.dtype.scalar), left, right)
 
     return operation
 
@@ -224,7 +230,7 @@ def _converted(self: Any, source: Any, target: Any, *_: Any) -> Any:
     numpy_type = interpreter._get_np_dtype(dtype)
     if values.dtype.kind == "f":
         return TensorHandle(to_integer(values, numpy_type), dtype)
-    return TensorHandle(values.astype(numpy_type), dtype)
+    return _known_from(TensorHandle(values.astype(numpy_type), dtype), source)
 
 
 for _name in ("si_to_fp", "ui_to_fp", "fp_to_si", "fp_to_ui", "fp_ext", "fp_trunc", "int_cast"):
@@ -280,9 +286,7 @@ def create_splat(self: Any, target: Any, arg: Any) -> Any:
     """A scalar in every element of a block."""
     data = np.empty(target.shape, dtype=arg.data.dtype)
     data.fill(arg.data.item())
-    handle = TensorHandle(data, arg.dtype.scalar)
-    handle._known = getattr(arg, "_known", False)
-    return handle
+    return _known_from(TensorHandle(data, arg.dtype.scalar), arg)
 
 
 def _whole(numbers: Any) -> tuple[int, ...]:

@@ -171,7 +171,9 @@ def test_a_constant_that_does_not_fit_its_type_is_cut_off(tmp_path):
 
 SHIFTS = (
     ("M << 32", False), ("M >> 32", False), ("M.to(tl.uint32) >> 33", False), ("M.to(tl.int8) << 8", False), ("M << wide", False),
-    ("M.to(tl.int64) << 64", False), ("tl.sum((tl.arange(0, 8) + M) << 40)", False), ("M << (32 - 4 * (M < 0))", True),
+    ("M.to(tl.int64) << 64", False), ("tl.sum((tl.arange(0, 8) + M) << 40)", False),
+    ("M << (wide - 1)", False), ("M.to(tl.int64) << (wide * 2)", False), ("M << (wide - 5 - turn)", True),
+    ("M << (32 - 4 * (M < 0))", True),
     ("(M << 28) << 4", True), ("M.to(tl.int64) << 63 << 1", True), ("M >> 31", True), ("tl.where(M < 0, M << 32, 0)", True),
 )  # fmt: skip
 
