@@ -63,7 +63,8 @@ class SourceLine:
 
 @dataclass(frozen=True)
 class KernelSource:
-    """One lab's kernel as source text: the kernel, its grid, helpers and constants; nothing else."""
+    """One lab's kernel as source text: the kernel, its grid, helpers and constants; nothing else. profile: whether its author asks where
+    the time goes."""
 
     lab_id: str
     kernel: str
@@ -71,6 +72,7 @@ class KernelSource:
     module: str
     lines: tuple[SourceLine, ...]
     path: Path
+    profile: bool = False
 
     def locate(self, module_line: int) -> str:
         """The student's place for a 1-based line of `module`."""
@@ -455,6 +457,33 @@ class ToolWatch:
 
 
 @dataclass(frozen=True)
+class HotLine:
+    """A line of KernelSource.module at which warps were met, in a share of all samples. reason: why they did not go on, most often, as
+    ncu calls it, and in which share of its samples. shared, sectors: how many times as many cycles of shared memory, or sectors of
+    global memory, its accesses take as their bytes need."""
+
+    line: int
+    share: float
+    reason: str
+    reason_share: float
+    shared: float = 1.0
+    sectors: float = 1.0
+
+
+@dataclass(frozen=True)
+class Profile:
+    """What the GPU's counters say of one launch: microseconds, shares of what the GPU can do by name, warps on an SM on average, and
+    the lines where they were met most often."""
+
+    case: str
+    config: int
+    us: float
+    peaks: Mapping[str, float]
+    warps: float
+    lines: tuple[HotLine, ...]
+
+
+@dataclass(frozen=True)
 class SpeedSample:
     """One speed case, timed: per-round log-ratios of baseline to student, and what was seen on the way.
 
@@ -544,6 +573,7 @@ class LabReport:
     `facts` holds one binary a config, built for `facts_capability`. `error_maps` shows the first failing cases.
     `defects`: where the grader itself failed to find reasons, in sentences; no points depend on them.
     `bonus`: the points stand apart from those of the course. `remarks`: what costs no points and is worth knowing.
+    `profile`: where the time goes, a text a timed case: a line of the whole, then one for each line of the kernel.
     """
 
     lab_id: str
@@ -565,6 +595,7 @@ class LabReport:
     defects: tuple[str, ...] = ()
     bonus: bool = False
     remarks: tuple[str, ...] = ()
+    profile: tuple[str, ...] = ()
 
     @property
     def points(self) -> float:

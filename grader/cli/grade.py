@@ -49,6 +49,9 @@ def grade(
     every: Annotated[
         bool, typer.Option("--all", help="Show each case, and what the compiler made of the configs.")
     ] = False,
+    profile: Annotated[
+        bool, typer.Option("--profile", help="On a GPU: where the time goes, line by line (Nsight Compute's ncu).")
+    ] = False,
 ) -> None:
     """Grade one submission. Exit status: 0 graded, 2 unusable arguments, 3 the grader failed."""
     _warm_up(path)
@@ -65,7 +68,12 @@ def grade(
     _check_folders(json_file, html_file, junit_file)
     try:
         submission = _read(path, labs, all_labs=bool(lab))
-        report = _grade(submission, labs, _device(device), seed, jobs)
+        chosen = _device(device)
+        if profile and chosen.kind != "cuda":
+            raise refuse(
+                "--profile needs a GPU, and the kernels are graded on the CPU here; leave it out, or submit with `lab submit --profile`"
+            )
+        report = _grade(submission, labs, chosen, seed, jobs, profile)
         report = replace(report, seconds=None if report.seconds is None else _since_start())
     except typer.Exit:
         raise
@@ -176,11 +184,13 @@ def _read(path: Path, labs: list[Lab], *, all_labs: bool) -> Submission:
     return submission
 
 
-def _grade(submission: Submission, labs: list[Lab], device: Device, seed: int | None, jobs: int | None) -> Report:
+def _grade(
+    submission: Submission, labs: list[Lab], device: Device, seed: int | None, jobs: int | None, profile: bool
+) -> Report:
     from grader.building import BinaryCache, own_folder
     from grader.pipeline.grading import GradeOptions, grade_submission
 
-    options = GradeOptions(device, seed=seed, jobs=jobs, cache=BinaryCache(own_folder()))
+    options = GradeOptions(device, seed=seed, jobs=jobs, cache=BinaryCache(own_folder()), profile=profile)
     columns = (
         SpinnerColumn(),
         TextColumn("{task.fields[lab]:<6}"),

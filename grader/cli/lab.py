@@ -34,6 +34,9 @@ Where = Annotated[
 ]
 Labs = Annotated[list[str] | None, typer.Option("--lab", help="Only this lab; can be repeated.")]
 Device = Annotated[DeviceChoice, typer.Option(help="auto: the GPU if there is one.")]
+Profile = Annotated[
+    bool, typer.Option("--profile", help="On a GPU: where the kernel's time goes, line by line (Nsight Compute).")
+]
 Html = Annotated[Path | None, typer.Option("--html", help="Write the report as one HTML page to this file.")]
 
 
@@ -49,10 +52,14 @@ def check(lab: Lab, path: Where = None) -> None:
 
 @app.command(name="grade")
 def grade_here(
-    path: Where = None, lab: Labs = None, device: Device = DeviceChoice.auto, html_file: Html = None
+    path: Where = None,
+    lab: Labs = None,
+    device: Device = DeviceChoice.auto,
+    html_file: Html = None,
+    profile: Profile = False,
 ) -> None:
     """Grade on this machine, all labs or those named."""
-    grade(_work(path), lab=lab, device=device, html_file=html_file)
+    grade(_work(path), lab=lab, device=device, html_file=html_file, profile=profile)
 
 
 @app.command(name="watch")
@@ -80,6 +87,7 @@ def submit(
     lab: Lab,
     path: Where = None,
     wait: Annotated[bool, typer.Option("--wait/--no-wait", help="Wait for the answer.")] = True,
+    profile: Profile = False,
 ) -> None:
     """Submit one lab's kernel to the course server, and wait for its answer. Only the kernel's text is sent."""
     from grader.model import Refusal
@@ -92,7 +100,7 @@ def submit(
     if isinstance(source, Refusal):
         raise refuse(source.message)
     client = _asked(Client)
-    sent = _asked(lambda: client.submit(source))
+    sent = _asked(lambda: client.submit(source, profile=profile))
     errors.print(f"attempt {sent['id']}: {escape(prose(sent['words']))}", soft_wrap=True)
     if not wait:
         return

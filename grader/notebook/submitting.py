@@ -12,10 +12,10 @@ from grader.reporting.inline import Inline
 ELSEWHERE = "submit works in a notebook; in a terminal, `lab submit LAB` does the same."
 
 
-def submit(lab_id: str) -> None:
+def submit(lab_id: str, *, profile: bool = False) -> None:
     """Submits a lab's kernel and waits for the answer. Raises NotYet where there is no kernel, no server, or no room in the queue.
 
-    An interrupt stops the waiting, not the grading.
+    An interrupt stops the waiting, not the grading. profile: ask where the time goes, too.
     """
     if grading_by_nbgrader():
         return
@@ -25,7 +25,7 @@ def submit(lab_id: str) -> None:
     output = Output()
     try:
         client = Client()
-        sent = client.submit(source)
+        sent = client.submit(source, profile=profile)
         output.show(Inline([Remark(f"attempt {sent['id']}: {sent['words']} ...", "dim")]))
         found = client.follow(
             sent["id"], lambda words: output.show(Inline([Remark(f"attempt {sent['id']}: {words} ...", "dim")]))

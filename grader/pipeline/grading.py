@@ -17,6 +17,7 @@ import torch
 
 from grader.building import BinaryCache, BuildOptions, Scope, assignments, build
 from grader.judging.judge import Launched, Terms
+from grader.judging.profile_texts import profile_texts
 from grader.judging.rubric import Rubric, load_rubric, load_tiers
 from grader.judging.scoring import refused
 from grader.labs import Lab
@@ -27,6 +28,7 @@ from grader.model import (
     KernelSource,
     LabReport,
     Outcome,
+    Profile,
     Refusal,
     Report,
     SpeedSample,
@@ -36,7 +38,7 @@ from grader.model import (
 from grader.pipeline.lab_report import lab_report
 from grader.pipeline.progress import Listener, Progress, unheard
 from grader.reading import read
-from grader.running import sanitizer
+from grader.running import profiler, sanitizer
 from grader.running.cpu import CASE_SECONDS, InterpretOptions, interpret
 from grader.sandbox import prewarm
 
@@ -54,7 +56,8 @@ class GradeOptions:
 
     `capabilities`: what kernels are checked to build for where there is no GPU. `cache`: where binaries of earlier runs may come
     from, for your own work only. `facts`: whether every config becomes a binary without a GPU too, and the report says what each
-    became; the verdict needs binaries only of configs whose LLVM IR leaves something open.
+    became; the verdict needs binaries only of configs whose LLVM IR leaves something open. `profile`: whether the fastest configs are
+    profiled on the GPU when all is timed.
     """
 
     device: Device
@@ -65,6 +68,7 @@ class GradeOptions:
     capabilities: tuple[int, ...] = CHECKED_CAPABILITIES
     cache: BinaryCache | None = None
     facts: bool = True
+    profile: bool = False
 
     @property
     def cores(self) -> int:
@@ -212,7 +216,11 @@ def _grade_on_gpu(
         for lab in _as_built(labs, builds):
             source, built = submission.labs[lab.id], builds[lab.id].result()
             watched = pool.submit(_watch_after, builds.values(), lab, source, built, seed, options)
-            run = None if isinstance(built, Refusal) else run_on_gpu(runner, lab, built, seed, device, listen)
+            run = (
+                None
+                if isinstance(built, Refusal)
+                else run_on_gpu(runner, lab, built, seed, device, listen, profile=options.profile)
+            )
             judged[lab.id] = pool.submit(_judged_after, watched, lab, source, built, run, terms, listen)
         return {lab.id: judged[lab.id].result() for lab in labs}
 
@@ -225,12 +233,13 @@ def _as_built(labs: Sequence[Lab], builds: Mapping[str, Future[KernelBundle | Re
 
 @dataclass(frozen=True)
 class GpuRun:
-    """What the GPU showed of one lab's kernels: outcomes of its cases, its speed cases timed, and what a tool saw of the accesses of
-    a kernel that the interpreter cannot run. Judged by nobody yet."""
+    """What the GPU showed of one lab's kernels: outcomes of its cases, its speed cases timed, what a tool saw of the accesses of a kernel
+    that the interpreter cannot run, and the profiles that were asked for, or why there are none. Judged by nobody yet."""
 
     outcomes: tuple[Outcome, ...]
     samples: tuple[SpeedSample, ...]
     tool: tuple[ToolWatch, ...] = ()
+    profiles: tuple[Profile, ...] | str = ()
 
 
 def gpu_build_options(device: Device, jobs: int, confined: bool | None) -> BuildOptions:
@@ -256,8 +265,13 @@ def run_on_gpu(
     seed: int,
     device: Device,
     listen: Listener = unheard,
+    *,
+    profile: bool = False,
 ) -> GpuRun:
-    """Runs every correctness case and times every speed case on the runner's GPU; hidden cases last, when all times are taken."""
+    """Runs every correctness case and times every speed case on the runner's GPU; hidden cases last, when all times are taken.
+
+    profile: profile the fastest config of each speed case, which takes ten seconds or twenty.
+    """
     from grader.running.cuda import deaths_in
 
     pairs = launch_pairs(lab, bundle)
@@ -273,8 +287,21 @@ def run_on_gpu(
     if sanitizer.needed(bundle) and device.capability is not None:
         watched = [(outcome.case, outcome.config) for outcome in outcomes if outcome.status == "ran"]
         seen = sanitizer.watch(lab, bundle, watched, seed, device.capability, runner.visible)
+    profiles = _profiled(runner, lab, bundle, samples, device) if profile else ()
     outcomes += runner.correctness(lab, bundle, pairs[len(public) :], seed, ran, outcomes)
-    return GpuRun(tuple(outcomes), tuple(samples), tuple(seen))
+    return GpuRun(tuple(outcomes), tuple(samples), tuple(seen), profiles)
+
+
+def _profiled(
+    runner: CudaRunner, lab: Lab, bundle: KernelBundle, samples: Sequence[SpeedSample], device: Device
+) -> tuple[Profile, ...] | str:
+    pairs = [(one.case, one.config) for one in samples if one.status == "timed" and one.config is not None]
+    if not pairs or device.capability is None:
+        return "no case was timed"
+    try:
+        return tuple(profiler.profile(lab, bundle, pairs, device.capability, runner.visible))
+    except profiler.NoProfile as why:
+        return str(why)
 
 
 def watch_memory(
@@ -341,7 +368,8 @@ def judge_gpu_run(
         return replace(refused(lab, built, terms.rubric, gpu=True), source=_source(source))
     problems = {case.name: make_problem(lab, case, terms.seed) for case in lab.cases}
     launched = Launched(lab, source, built, problems, run.outcomes, tuple(watched), run.samples, run.tool)
-    return lab_report(launched, terms, how)
+    report = lab_report(launched, terms, how)
+    return replace(report, profile=profile_texts(source, run.profiles))
 
 
 class _Counter:

@@ -46,6 +46,7 @@ def _lab(lab: LabReport) -> dict[str, Any]:
         "build": {str(config): asdict(facts) for config, facts in lab.facts.items()},
         "tests": [_test(test) for test in lab.tests],
         "defects": list(lab.defects),
+        "profile": list(lab.profile),
     }
 
 

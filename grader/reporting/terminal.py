@@ -62,6 +62,7 @@ def _lab(lab: LabReport, *, every: bool) -> RenderableType:
     if every:
         parts.append(Padding(_cases(lab), (0, 0, 0, 1)))
     parts.append(Padding(_speed(lab), (0, 0, 0, 1)))
+    parts += [Padding(Text(text.replace("\n", "\n  ")), (0, 0, 0, 2)) for text in lab.profile]
     for config in _configs_to_show(lab) if every or not found else ():
         facts = f": {describe_facts(lab.facts[config.index])}" if config.index in lab.facts else ""
         parts.append(Padding(Text(f"{config}{facts}", style="dim"), (0, 0, 0, 2)))

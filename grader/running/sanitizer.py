@@ -19,6 +19,7 @@ import tempfile
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import IO
 
 from grader.labs import Lab
 from grader.model import KernelBundle, ToolWatch
@@ -94,27 +95,25 @@ def watch(
             str(job),
             str(progress),
         ]
-        _run(
-            command, {**os.environ, "CUDA_VISIBLE_DEVICES": gpu, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))}
-        )
+        run_tool(command, gpu, SECONDS)
         seen = _bounded(report)
         return (
             watches(_bounded(progress), read_report(seen)) if SUMMARY in seen else []
         )  # without it the tool did not come to its end
 
 
-def _run(command: Sequence[str], environment: dict[str, str]) -> None:
-    """Runs it to its end, or ends it and what it started."""
+def run_tool(command: Sequence[str], gpu: str, seconds: float, printed: int | IO[bytes] = subprocess.DEVNULL) -> None:
+    """Runs it to its end, or ends it and what it started. printed: a file for all that it prints."""
     with subprocess.Popen(
         command,
-        env=environment,
+        env={**os.environ, "CUDA_VISIBLE_DEVICES": gpu, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))},
         stdin=subprocess.DEVNULL,
-        stdout=subprocess.DEVNULL,
-        stderr=subprocess.DEVNULL,
+        stdout=printed,
+        stderr=printed,
         start_new_session=True,
     ) as process:
         try:
-            process.wait(SECONDS)
+            process.wait(seconds)
         except subprocess.TimeoutExpired:
             os.killpg(process.pid, 9)
 

@@ -104,6 +104,7 @@ def verdict_key(source: KernelSource, device: Device, secrets: Secrets) -> str:
         device.name if device.kind == "cuda" else "",
         device.torch,
         device.triton,
+        *(["profile"] if source.profile else []),
     ]
     return _digest(json.dumps(parts))
 

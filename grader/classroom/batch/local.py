@@ -98,7 +98,8 @@ class LocalEngine:
                     return
                 key, source, built = item
                 try:
-                    run = run_on_gpu(runner, setup.lab(source.lab_id), built, setup.secrets.seed, setup.device)
+                    lab, seed = setup.lab(source.lab_id), setup.secrets.seed
+                    run = run_on_gpu(runner, lab, built, seed, setup.device, profile=source.profile)
                 except RunnerFailed as error:
                     self._bundles.put(item)
                     self._alive -= 1

@@ -44,7 +44,8 @@ def placed(report: LabReport, source: KernelSource) -> LabReport:
         replace(test, message=words(test.message), diagnosis=words(test.diagnosis) if test.diagnosis else None)
         for test in report.tests
     )
-    return replace(report, message=words(report.message), tests=tests, source=source)
+    remarks, profile = (tuple(map(words, texts)) for texts in (report.remarks, report.profile))
+    return replace(report, message=words(report.message), tests=tests, source=source, remarks=remarks, profile=profile)
 
 
 def to_json(report: LabReport) -> str:

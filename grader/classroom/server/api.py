@@ -35,7 +35,7 @@ Place = tuple[Annotated[str, Field(max_length=200)], Annotated[int, Field(ge=0, 
 class Upload(BaseModel):
     """A submission. lines: of each line of `text` the file or cell where its author has it, and the line there.
 
-    request: 32 hexadecimal digits of the client's; the same again is the same submission.
+    request: 32 hexadecimal digits of the client's; the same again is the same submission. profile: say where the time goes, too.
     """
 
     model_config = ConfigDict(extra="forbid")
@@ -43,6 +43,7 @@ class Upload(BaseModel):
     text: str = Field(min_length=1, max_length=MAX_MODULE_CHARS)
     lines: list[Place] = Field(default=[], max_length=20000)
     request: str = Field(pattern="^[0-9a-f]{32}$")
+    profile: bool = False
 
 
 def application(service: Service) -> Door:
@@ -82,6 +83,8 @@ def submit(upload: Upload, service: Using, who: Whoever) -> dict[str, Any]:
         (upload.text + json.dumps(upload.lines, ensure_ascii=False)).encode()
     except UnicodeEncodeError:
         raise HTTPException(422, "the text has characters that are no Unicode; save the file as UTF-8") from None
+    if upload.profile and service.setup.device.kind != "cuda":
+        raise HTTPException(422, "this server has no GPU to profile on; submit without --profile")
     if service.store.setting(DRAINING):
         raise HTTPException(503, "the server takes no new submissions now; try again later")
     try:

@@ -114,11 +114,12 @@ class Dispatcher(threading.Thread):
         if isinstance(source, Refusal):
             self._end(attempt, "failed" if source.status == "not_graded" else "done", source, None)
             return
+        source = replace(source, profile=attempt.profile)
         device = self.setup.device
         key = verdict_key(source, device, self.setup.secrets)
         known = self.journal.get(key)
         if known is not None and measured_for(known.report, tiers_of(device)):
-            self.journal.use(work_key(source), key, device)
+            self.journal.use(work_key(source), self._counted_key(source), device)
             self._end(attempt, "done", known.report, source, key)
         elif key in self._kernels:
             self._kernels[key].attempts.append((attempt, source))
@@ -135,11 +136,18 @@ class Dispatcher(threading.Thread):
         state: State
         if isinstance(event, Done):
             state, report = "done", self.journal.put(event.key, replace(event.report, source=None)).report
-            self.journal.use(kernel.work, event.key, self.setup.device)
+            counted = self._counted_key(kernel.attempts[0][1])
+            if self.journal.get(counted) is None:
+                self.journal.put(counted, replace(event.report, source=None))
+            self.journal.use(kernel.work, counted, self.setup.device)
         else:
             state, report = "failed", Refusal("not_graded", event.reason)
         for attempt, source in kernel.attempts:
             self._end(attempt, state, report, source, event.key if state == "done" else "")
+
+    def _counted_key(self, source: KernelSource) -> str:
+        """The key of what counts at the deadline: a verdict with a profile counts as one without."""
+        return verdict_key(replace(source, profile=False), self.setup.device, self.setup.secrets)
 
     def _end(
         self, attempt: Attempt, state: State, report: LabReport | Refusal, source: KernelSource | None, key: str = ""

@@ -17,7 +17,7 @@ from grader.diagnosis.catalogue import title
 from grader.judging.rubric import load_rubric
 from grader.model import Device, KernelSource, LabReport, Refusal, Report, SourceLine
 from grader.reporting import page as html
-from grader.reporting.compact import build_remarks, explanations, verdict
+from grader.reporting.compact import Remark, build_remarks, explanations, verdict
 
 MAX_REMARKS = 30
 MAX_REMARK = 4000
@@ -46,7 +46,7 @@ def answer(report: LabReport | Refusal, source: KernelSource | None, lab_id: str
     if source is not None:
         report = placed(report, source)
     ratios = {test.name: float(test.metrics["ratio"]) for test in report.tests if "ratio" in test.metrics}
-    remarks = [verdict(report), *explanations(report), *build_remarks(report)]
+    remarks = [verdict(report), *explanations(report), *build_remarks(report), *map(Remark, report.profile)]
     counted = bool(ratios) and report.speed_points > 0
     return AttemptAnswer(
         status=report.status,

@@ -30,7 +30,7 @@ CREATE TABLE IF NOT EXISTS attempt (
     id INTEGER PRIMARY KEY AUTOINCREMENT, login TEXT NOT NULL, lab TEXT NOT NULL, request TEXT NOT NULL,
     submitted_at REAL NOT NULL, state TEXT NOT NULL DEFAULT 'queued', priority INTEGER NOT NULL DEFAULT 0,
     started_at REAL, finished_at REAL, text TEXT NOT NULL, lines TEXT NOT NULL,
-    key TEXT NOT NULL DEFAULT '', answer TEXT NOT NULL DEFAULT 'null', UNIQUE (login, request)
+    key TEXT NOT NULL DEFAULT '', answer TEXT NOT NULL DEFAULT 'null', profile INTEGER NOT NULL DEFAULT 0, UNIQUE (login, request)
 );
 CREATE INDEX IF NOT EXISTS attempt_state ON attempt (state);
 CREATE INDEX IF NOT EXISTS attempt_login ON attempt (login, submitted_at);
@@ -84,7 +84,8 @@ class AttemptAnswer:
 
 @dataclass(frozen=True)
 class Attempt:
-    """One submission of one lab. Times are seconds since 1970. `answer`: None until it has ended, and of one that was cancelled."""
+    """One submission of one lab. Times are seconds since 1970. `profile`: whether its author asks where the time goes. `answer`: None
+    until it has ended, and of one that was cancelled."""
 
     id: int
     login: str
@@ -95,6 +96,7 @@ class Attempt:
     started_at: float | None
     finished_at: float | None
     key: str
+    profile: bool
     answer: AttemptAnswer | None
 
     @property
@@ -102,7 +104,7 @@ class Attempt:
         return self.state not in ("queued", "running")
 
 
-COLUMNS = "id, login, lab, submitted_at, state, priority, started_at, finished_at, key, answer"
+COLUMNS = "id, login, lab, submitted_at, state, priority, started_at, finished_at, key, profile, answer"
 
 
 def digest(token: str) -> str:
@@ -123,6 +125,8 @@ class Store:
             self._database.execute("PRAGMA journal_mode = WAL")
             self._database.execute("PRAGMA synchronous = FULL")
             self._database.executescript(journal.SCHEMA + SCHEMA)
+            if "profile" not in {row[1] for row in self._database.execute("PRAGMA table_info(attempt)")}:
+                self._database.execute("ALTER TABLE attempt ADD COLUMN profile INTEGER NOT NULL DEFAULT 0")
         except sqlite3.Error as error:
             raise UnusableCourse(
                 f"{path} is no course's file ({error}); restore its backup, or name a file that does not exist yet"
@@ -197,7 +201,17 @@ class Store:
 
     # ------------------------------------------------------------ attempts
 
-    def submit(self, login: str, *, lab: str, text: str, lines: Sequence[Any], request: str, per_hour: int) -> Attempt:
+    def submit(
+        self,
+        login: str,
+        *,
+        lab: str,
+        text: str,
+        lines: Sequence[Any],
+        request: str,
+        per_hour: int,
+        profile: bool = False,
+    ) -> Attempt:
         """Queues a submission. The same request again gives the same attempt and queues nothing. Raises NotAccepted."""
         now = time.time()
         with self._transaction() as database:
@@ -214,10 +228,8 @@ class Store:
                 if len(recent) >= per_hour:
                     minutes = max(1, round((recent[-per_hour][0] + HOUR - now) / 60))
                     raise NotAccepted(f"you submitted {len(recent)} times within an hour; try again in {minutes} min")
-                insert = (
-                    "INSERT INTO attempt (login, lab, request, submitted_at, text, lines) VALUES (?, ?, ?, ?, ?, ?)"
-                )
-                values = (login, lab, request, now, text, json.dumps(lines))
+                insert = "INSERT INTO attempt (login, lab, request, submitted_at, text, lines, profile) VALUES (?, ?, ?, ?, ?, ?, ?)"
+                values = (login, lab, request, now, text, json.dumps(lines), profile)
                 known = (database.execute(insert, values).lastrowid,)
         found = self.attempt(known[0])
         assert found is not None
@@ -240,7 +252,10 @@ class Store:
     def _attempts(self, condition: str, *values: object) -> list[Attempt]:
         rows = self._rows(f"SELECT {COLUMNS} FROM attempt WHERE {condition}", *values)
         answers = (json.loads(row[-1]) for row in rows)
-        whole = ((*row[:-1], AttemptAnswer(**one) if one else None) for row, one in zip(rows, answers, strict=True))
+        whole = (
+            (*row[:-2], bool(row[-2]), AttemptAnswer(**one) if one else None)
+            for row, one in zip(rows, answers, strict=True)
+        )
         return [Attempt(*row) for row in whole]
 
     def content(self, number: int) -> tuple[str, list[tuple[str, int]]]:

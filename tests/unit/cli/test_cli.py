@@ -57,6 +57,12 @@ def test_the_command_line_starts_without_what_only_some_commands_need():
     assert not loaded & {"torch", "triton", "numpy", "nbformat", "jinja2", "matplotlib"}
 
 
+def test_a_profile_needs_a_gpu():
+    done = invoked("grade", STUDENT, "--device", "cpu", "--profile")
+    assert done.exit_code == 2
+    assert "--profile needs a GPU" in " ".join(done.output.split())
+
+
 def test_json_is_as_designed(student):
     _, report, _ = student
     assert report["schema_version"] == 1

@@ -137,3 +137,31 @@ def test_who_is_stuck(store):
         store.begin_next()
         store.finish(one.id, "done", replace(ANSWER, trouble="odd_m fails"))
     assert stuck(store.until(time.time())) == [("ann", "w8a8", "odd_m fails", 3)]
+
+
+def test_a_profile_is_asked_for_by_its_author_and_counts_as_the_verdict_that_it_is_beside(tmp_path):
+    with course(tmp_path) as world:
+        with world.client() as http:
+            asked = {"lab": "w8a8", "text": kernel(3), "request": "1" * 32, "profile": True}
+            assert http.post("/api/attempts", json=asked).status_code == 202
+            world.wait()
+            assert http.post("/api/attempts", json={**asked, "request": "2" * 32, "profile": False}).status_code == 202
+        world.wait()
+        first, second = (world.service.store.attempt(number) for number in (1, 2))
+        assert (first.profile, second.profile) == (True, False)
+        assert first.key != second.key
+        assert len(world.engine.given) == 1, "a verdict with a profile is one without"
+        world.service.setup = replace(world.service.setup, device=replace(H200, kind="cpu"))
+        with world.client() as http:
+            refused = http.post("/api/attempts", json={**asked, "request": "3" * 32})
+        assert (refused.status_code, "no GPU to profile on" in refused.text) == (422, True)
+
+
+def test_a_course_of_an_older_version_can_be_asked_for_profiles(tmp_path):
+    opened = Store(tmp_path / "course.sqlite")
+    opened.admit([Person("ann")], "student", 1)
+    opened._database.execute("ALTER TABLE attempt DROP COLUMN profile")
+    opened.close()
+    again = Store(tmp_path / "course.sqlite")
+    assert put(again, "ann", 1).profile is False
+    again.close()

@@ -1,0 +1,70 @@
+"""What a profile says, in sentences beside the lines."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from grader.model import KernelSource, Profile
+
+MAX_LINE = 60
+WORTH_TELLING = 1.2
+"""Accesses that take more than this many times what their bytes need are spoken of."""
+
+REASONS = {
+    "barrier": "for other warps of the program, at a barrier",
+    "branch_resolving": "for the target of a branch",
+    "dispatch": "for the dispatcher",
+    "drain": "for their stores, at the end",
+    "gmma": "for the tensor cores (wgmma)",
+    "imc": "for a constant from its cache",
+    "lg": "for room in the queue of global loads and stores",
+    "long_sb": "for global memory (long scoreboard)",
+    "math": "for a busy arithmetic unit (math pipe throttle)",
+    "membar": "for a memory barrier",
+    "mio": "for room in the queue of shared memory and special functions (MIO throttle)",
+    "no_inst": "for instructions that are not in the cache",
+    "not_selected": "for their turn: another warp was ready too",
+    "short_sb": "for shared memory or a special function (short scoreboard)",
+    "tex": "for room in the queue of texture reads",
+    "wait": "for an instruction of a fixed latency",
+    "warpgroup_arrive": "for the other warps of the group, before wgmma",
+}
+"""What a warp waits for, by ncu's names of stalls. `selected` is none: it goes on."""
+
+
+def profile_texts(source: KernelSource, profiles: Sequence[Profile] | str) -> tuple[str, ...]:
+    """A text a launch: a line of the whole, then one of each line where its warps were met. A sentence in place of profiles says why
+    there are none."""
+    if isinstance(profiles, str):
+        return (f"no profile: {profiles}",)
+    return tuple("\n".join([_whole(one), *_lines(source, one)]) for one in profiles)
+
+
+def _whole(profile: Profile) -> str:
+    peaks = ", ".join(f"{name} {share:.0%}" for name, share in profile.peaks.items() if share == share)
+    return (
+        f"{profile.case}, config {profile.config}: {profile.us:.1f} us, {profile.warps:.1f} warps on an SM; "
+        f"of what the GPU can do: {peaks}. Where its warps were met:"
+    )
+
+
+def _lines(source: KernelSource, profile: Profile) -> list[str]:
+    text, said = source.module.splitlines(), []
+    for one in profile.lines:
+        words = [f"{source.locate(one.line)}, `{_cut(text[one.line - 1].strip())}`: {one.share:.0%} of the samples"]
+        if reason := REASONS.get(one.reason):
+            words.append(f"{one.reason_share:.0%} of these wait {reason}")
+        if one.shared > WORTH_TELLING:
+            words.append(
+                f"its shared memory takes {one.shared:.1f} times the cycles that its bytes need (bank conflicts)"
+            )
+        if one.sectors > WORTH_TELLING:
+            words.append(
+                f"its accesses touch {one.sectors:.1f} times the sectors that their bytes need (not side by side)"
+            )
+        said.append("; ".join(words))
+    return said
+
+
+def _cut(line: str) -> str:
+    return line if len(line) <= MAX_LINE else f"{line[:MAX_LINE]} ..."

@@ -1,0 +1,187 @@
+"""ncu, Nsight Compute: what a launch did to the GPU by the GPU's own counters, and in which lines of the kernel its warps waited.
+
+The launches are made by the process that compute-sanitizer watches too (sanitized.py), when nothing is timed. What ncu writes names the
+kernel and its instructions; it is read line by line, to a limit.
+"""
+
+from __future__ import annotations
+
+import csv
+import math
+import os
+import pickle
+import shutil
+import sys
+import tempfile
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+
+from grader.labs import Lab
+from grader.model import HotLine, KernelBundle, MadeModule, Profile
+from grader.running.sanitizer import run_tool
+
+SHARED = ("L1 Wavefronts Shared", "L1 Wavefronts Shared Ideal")
+SECTORS = ("L2 Theoretical Sectors Global", "L2 Theoretical Sectors Global Ideal")
+"""What a line's accesses took, and the least that as many bytes can take."""
+
+SECONDS = 120.0
+"""All launches of a kernel together; a right kernel takes ten to twenty."""
+MAX_BYTES = 16 << 20
+SEED = 0
+"""Of the inputs, the same for everybody: what is counted depends on them."""
+TOOLKIT = "/usr/local/cuda/bin/ncu"
+MOST_LINES = 4
+SMALLEST_SHARE = 0.05
+FORBIDDEN = "ERR_NVGPUCTRPERM"
+MODULE_FILE = "kernel_module.py"
+"""The made module's name in a binary's table of lines (building/sandboxed/operations.py)."""
+STALL, GOES_ON = "stall_", "selected"
+
+PEAKS = {
+    "DRAM": "dram__throughput.avg.pct_of_peak_sustained_elapsed",
+    "L2": "lts__throughput.avg.pct_of_peak_sustained_elapsed",
+    "tensor cores": "sm__pipe_tensor_cycles_active.avg.pct_of_peak_sustained_active",
+    "instruction issue": "smsp__issue_active.avg.pct_of_peak_sustained_active",
+}
+"""Counters in percent of what the GPU can do."""
+TIME = "gpu__time_duration.sum"
+WARPS = "sm__warps_active.avg.per_cycle_active"
+COUNTERS = (TIME, WARPS, *PEAKS.values())
+
+
+class NoProfile(RuntimeError):
+    """Why there is none, in a sentence."""
+
+
+def installed() -> str | None:
+    """ncu's path, or None."""
+    return shutil.which("ncu") or (TOOLKIT if os.access(TOOLKIT, os.X_OK) else None)
+
+
+def profile(
+    lab: Lab, bundle: KernelBundle, pairs: Sequence[tuple[str, int]], capability: int, gpu: str
+) -> list[Profile]:
+    """What these launches did, a case and a config each. Raises NoProfile."""
+    tool = installed()
+    if tool is None:
+        raise NoProfile(
+            "Nsight Compute's `ncu` is not installed here; the table of builds says what is known without it"
+        )
+    with tempfile.TemporaryDirectory(prefix="profiled-") as folder:
+        job, progress, report = (Path(folder, name) for name in ("job", "progress", "report.ncu-rep"))
+        job.write_bytes(
+            pickle.dumps((lab.id, bundle, [(lab.case(case), config) for case, config in pairs], SEED, capability))
+        )
+        launching = (sys.executable, "-m", "grader.running.sanitized", str(job), str(progress))
+        collect = (
+            "--metrics",
+            ",".join(COUNTERS),
+            "--section",
+            "SourceCounters",
+            "--clock-control",
+            "none",
+            "-o",
+            str(report),
+        )
+        said = _run([tool, *collect, *launching], gpu)
+        if not report.exists():
+            raise NoProfile(_why(said))
+        read = (tool, "--import", str(report), "--csv", "--print-units", "base", "--page")
+        counted = counters(_run([*read, "raw"], gpu))
+        hot = hot_lines(_run([*read, "source", "--print-source", "cuda,sass"], gpu), bundle.made)
+    launched = [pair for pair in pairs if bundle.binary(*pair, capability) is not None and pair not in bundle.refused]
+    if not len(launched) == len(counted) == len(hot):
+        raise NoProfile(f"ncu counted {len(counted)} of {len(launched)} launches")
+    return [_profile(*found) for found in zip(launched, counted, hot, strict=True)]
+
+
+def _profile(pair: tuple[str, int], counted: Mapping[str, float], hot: tuple[HotLine, ...]) -> Profile:
+    peaks = {name: counted.get(counter, math.nan) / 100 for name, counter in PEAKS.items()}
+    return Profile(*pair, counted.get(TIME, math.nan) / 1e3, peaks, counted.get(WARPS, math.nan), hot)
+
+
+def _run(command: Sequence[str], gpu: str) -> str:
+    """What it prints, cut to the limit."""
+    with tempfile.TemporaryFile() as printed:
+        run_tool(command, gpu, SECONDS, printed)
+        printed.seek(0)
+        return printed.read(MAX_BYTES).decode(errors="replace")
+
+
+def _why(said: str) -> str:
+    if FORBIDDEN in said:
+        return (
+            f"only administrators may read this GPU's counters ({FORBIDDEN}); one of them allows it with the driver's option "
+            "NVreg_RestrictProfilingToAdminUsers=0"
+        )
+    last = next((line for line in reversed(said.splitlines()) if line.strip()), "nothing")
+    return f"ncu gave no report; its last words: {last[:200]}"
+
+
+def _rows(text: str) -> Iterator[list[str]]:
+    """The rows of a table; ncu's own messages (`==PROF== ...`) lie between them."""
+    return csv.reader(line for line in text.splitlines() if line.startswith('"'))
+
+
+def _number(text: str) -> float:
+    try:
+        return float(text.replace(",", ""))
+    except ValueError:
+        return math.nan
+
+
+def counters(text: str) -> list[dict[str, float]]:
+    """The counters of each launch, from ncu's page "raw": a row of names, one of units, and one a launch."""
+    names, _, *found = [*_rows(text), [], []]
+    return [
+        {name: _number(value) for name, value in zip(names, row, strict=True) if name in COUNTERS}
+        for row in found
+        if len(row) == len(names) and TIME in names
+    ]
+
+
+def hot_lines(text: str, made: MadeModule) -> list[tuple[HotLine, ...]]:
+    """The lines in which the warps of each launch were met most often, from ncu's page "source".
+
+    It has a table for each file of a launch, a row for each of its lines and below that one for each instruction; the next launch begins
+    with a file that the last one had.
+    """
+    launches: list[dict[str, list[dict[str, str]]]] = []
+    file, names = "", list[str]()
+    for row in _rows(text):
+        if row[:1] == ["File Path"]:
+            file = Path(row[1]).name
+            if not launches or file in launches[-1]:
+                launches.append({})
+            launches[-1][file] = []
+        elif row[:1] == ["Line No"]:
+            names = row
+        elif launches and row[0].isdigit() and len(row) == len(names):
+            launches[-1][file].append(dict(zip(names, row, strict=True)))
+    return [_hottest(files, made) for files in launches]
+
+
+def _hottest(files: Mapping[str, Sequence[Mapping[str, str]]], made: MadeModule) -> tuple[HotLine, ...]:
+    total = sum(_number(row["# Samples"]) for rows in files.values() for row in rows)
+    found = []
+    for row in files.get(MODULE_FILE, ()):
+        line, samples = made.origin(int(row["Line No"])), _number(row["# Samples"])
+        if line is not None and samples >= SMALLEST_SHARE * total > 0:
+            found.append(
+                HotLine(line, samples / total, *_reason(row, samples), _excess(row, SHARED), _excess(row, SECTORS))
+            )
+    return tuple(sorted(found, key=lambda one: -one.share)[:MOST_LINES])
+
+
+def _reason(row: Mapping[str, str], samples: float) -> tuple[str, float]:
+    """Why its warps did not go on, most often, in ncu's word for it, and in which share of the samples."""
+    stalls = {name.removeprefix(STALL): _number(value) for name, value in row.items() if name.startswith(STALL)}
+    counts = {name: count for name, count in stalls.items() if count > 0 and "(" not in name and name != GOES_ON}
+    name = max(counts, key=counts.__getitem__, default="")
+    return name, counts.get(name, 0.0) / samples
+
+
+def _excess(row: Mapping[str, str], columns: tuple[str, str]) -> float:
+    """How often more than needed; 1 where there are no such accesses."""
+    took, ideal = (_number(row.get(name, "")) for name in columns)
+    return took / ideal if ideal > 0 else 1.0

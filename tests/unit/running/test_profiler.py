@@ -1,0 +1,92 @@
+"""What ncu wrote on an H200, read: counters of each launch, and the lines where its warps were met; and why there is no profile.
+
+ncu/raw.csv: W4A16's second ladder step, three launches. ncu/source.csv: W8A8's solution, two launches, some of the columns.
+"""
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from grader.judging.profile_texts import profile_texts
+from grader.labs import get_lab
+from grader.model import Binary, Config, KernelBundle, KernelSource, Launch, MadeModule, Profile, SourceLine
+from grader.running import profiler
+from grader.running.profiler import NoProfile, counters, hot_lines, profile
+
+DATA = Path(__file__).parent / "ncu"
+LAB = get_lab("dds")
+PAIR = (LAB.speed_cases[0].name, 0)
+LAUNCH = Launch((1, 1, 1), (("x", "*fp16"),), (), ())
+BUNDLE = KernelBundle(
+    "dds", (Config(0, {}, 4, 2),), {PAIR: LAUNCH}, {}, MadeModule("", "DDS_MM", ()),
+    {(90, 0, LAUNCH.key): Binary(0, 90, b"", "k", 4, 0, 0, (), None)},
+)  # fmt: skip
+MADE = MadeModule("", "W8A8_MM", tuple(range(101, 201)))
+
+
+def read(name):
+    return (DATA / name).read_text(encoding="utf-8")
+
+
+def test_a_launch_has_its_counters():
+    found = counters(read("raw.csv"))
+    assert [one[profiler.TIME] for one in found] == [59616, 56064, 102304]
+    assert [one[profiler.PEAKS["instruction issue"]] for one in found] == [17.53, 17.09, 35.91]
+
+
+def test_a_launch_has_its_lines_and_the_next_begins_with_a_file_seen_before():
+    first, second = hot_lines(read("source.csv"), MADE)
+    assert [(one.line, one.reason) for one in first] == [(154, "wait"), (153, "short_sb"), (156, "wait"), (163, "wait")]
+    assert [(one.line, one.reason) for one in second][:2] == [(163, "barrier"), (146, "long_sb")]
+    assert first[0].share == pytest.approx(0.245, abs=0.001)
+    assert first[0].reason_share == pytest.approx(1355 / 3856)
+    assert (first[0].shared, first[0].sectors) == (1.0, 1.0)
+
+
+def test_lines_of_the_graders_own_are_no_ones():
+    assert hot_lines(read("source.csv"), replace(MADE, lines=(0,) * 100)) == [(), ()]
+
+
+def test_a_line_that_takes_more_than_its_bytes_need_says_so():
+    text = read("source.csv").replace('"16777216","16777216","0","0"', '"33554432","16777216","0","0"')
+    assert hot_lines(text, MADE)[0][3].shared == 2
+
+
+@pytest.mark.parametrize("text", ["", '"a","b"\n', '"File Path","x.py"\n"Line No","# Samples"\n"7","many"\n', '"7","8"\n', "no\n"])
+def test_what_is_no_table_has_no_launches(text):
+    assert counters(text) == []
+    assert all(lines == () for lines in hot_lines(text, MADE))
+
+
+def test_a_profile_in_words_names_the_students_lines():
+    source = KernelSource("w8a8", "W8A8_MM", None, "\n".join(f"line_{at}()" for at in range(1, 201)), tuple(
+        SourceLine("w8a8.ipynb cell 5", at) for at in range(1, 201)), Path("w8a8.ipynb"))
+    hot = hot_lines(read("source.csv"), MADE)[0]
+    (text,) = profile_texts(source, [Profile("speed_m16", 3, 7.86, {"DRAM": 0.464, "L2": float("nan")}, 4.0, hot)])
+    whole, first, second, *_ = text.split("\n")
+    assert whole == "speed_m16, config 3: 7.9 us, 4.0 warps on an SM; of what the GPU can do: DRAM 46%. Where its warps were met:"
+    assert first.startswith("w8a8.ipynb cell 5 line 154, `line_154()`: 25% of the samples; 35% of these wait for an instruction")
+    assert "for shared memory or a special function" in second
+    assert profile_texts(source, "no case was timed") == ("no profile: no case was timed",)
+
+
+@pytest.mark.parametrize(
+    ("script", "why"),
+    [
+        ("echo '==ERROR== ERR_NVGPUCTRPERM - The user does not have permission'", "only administrators may read this GPU's counters"),
+        ("echo '==ERROR== unknown option'; exit 1", "its last words: ==ERROR== unknown option"),
+        ("exit 1", "its last words: nothing"),
+        ("echo x > /dev/stderr; touch $(echo \"$@\" | sed 's/.*-o \\([^ ]*\\).*/\\1/')", "ncu counted 0 of"),
+    ],
+)
+def test_why_there_is_no_profile(tmp_path, monkeypatch, script, why):
+    tool = tmp_path / "ncu"
+    tool.write_text(f"#!/bin/sh\n{script}\n", encoding="utf-8")
+    tool.chmod(0o755)
+    monkeypatch.setattr(profiler, "installed", lambda: str(tool))
+    with pytest.raises(NoProfile, match=why):
+        profile(LAB, BUNDLE, [PAIR], 90, "0")
+    monkeypatch.setattr(profiler, "installed", lambda: None)
+    with pytest.raises(NoProfile, match="is not installed here"):
+        profile(LAB, BUNDLE, [PAIR], 90, "0")
