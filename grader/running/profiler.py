@@ -132,10 +132,11 @@ def _number(text: str) -> float:
 
 def counters(text: str) -> list[dict[str, float]]:
     """The counters of each launch, from ncu's page "raw": a row of names, one of units, and one a launch."""
-    names, _, *found = [*_rows(text), [], []]
+    rows = [*_rows(text), list[str]()]
+    names = rows[0]
     return [
         {name: _number(value) for name, value in zip(names, row, strict=True) if name in COUNTERS}
-        for row in found
+        for row in rows[2:]
         if len(row) == len(names) and TIME in names
     ]
 
