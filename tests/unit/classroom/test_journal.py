@@ -61,7 +61,7 @@ def test_reports_survive_the_journal(tmp_path):
 
 
 def test_a_report_speaks_of_each_students_own_file():
-    said = replace(report(), remarks=(f"{PLACE} line 41: no points lost",), profile=(f"whole\n{PLACE} line 41, `x`: 40%",))
+    said = replace(report(), remarks=(f"{PLACE} line 1: no points lost",), profile=(f"whole\n{PLACE} line 1, `x`: 40%",))
     mine = placed(from_json(to_json(said)), source(place="mine.ipynb cell 3"))
     assert mine.remarks == ("mine.ipynb cell 3 line 41: no points lost",)
     assert mine.profile == ("whole\nmine.ipynb cell 3 line 41, `x`: 40%",)
