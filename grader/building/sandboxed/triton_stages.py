@@ -24,9 +24,12 @@ OWNS = (
     re.compile(
         r"\.(?:(?<!\w\.)|(?<=\\[0-9A-F]{2}\.))(?:global|local|const|extern|visible|weak|common|func|entry)(?![.:\w])"
     ),
+    re.compile(r"global\.(?:c[agsv]|w[bt])\.(?![bv]\d)"),
+    re.compile(r"volatile\.global\.(?![bv]\d)"),
 )
 """In LLVM IR: a variable that is neither shared memory nor a question of libdevice's (building/cubin.py), a function that is not LLVM's
-own, and a declaration in inline PTX. Three that begin with a letter of their own: one of them all takes fifty times as long."""
+own, a declaration in inline PTX, and two words for one cache, which ptxas refuses. Each begins with a letter of its own: one of them
+all takes fifty times as long."""
 TILE = re.compile(r"tensor<((?:\d+x)+)")
 MOST_A_THREAD = 1024
 """Elements of one tile that a thread may have before its local memory has to be known; a thread has at most 255 registers."""
@@ -58,8 +61,8 @@ def lower_one(module: LoadedModule, request: dict[str, Any]) -> dict[str, Any]:
     """Compiles as the request says, down to LLVM IR. Raises what Triton raises.
 
     Returns the shared memory in bytes, and "plain": nothing but one kernel can come of it. A global variable, a function outside
-    (libdevice's bring variables with them), PTX that declares something, or a tile of which a thread has more than registers and a few
-    spills can hold makes it not plain; the cubin says what came of those.
+    (libdevice's bring variables with them), PTX that declares something or that ptxas may refuse, or a tile of which a thread has more
+    than registers and a few spills can hold makes it not plain; the cubin says what came of those.
 
     What follows, LLVM's optimiser, PTX and machine code, refuses next to nothing and takes more than half of the time.
     """

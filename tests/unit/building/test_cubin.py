@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import os
 import struct
 
@@ -10,7 +11,9 @@ import triton
 import triton.language as tl
 from triton._C.libtriton import llvm
 from triton.backends.compiler import GPUTarget
+from triton.backends.nvidia.compiler import CUDABackend
 from triton.compiler import ASTSource
+from triton.runtime.errors import PTXASError
 
 from grader.building.cubin import MOST_LOCAL_BYTES, _local_bytes, _sections, fault
 
@@ -190,6 +193,36 @@ def test_nothing_that_a_cubin_is_refused_for_looks_plain_in_llvm_ir(capability, 
     for kernel, asm in ((plain, None), (described, None), (assembly, KEPT_FOR_A_LAUNCH["shared"])):
         assert is_plain(lowered(kernel, capability, asm)), (kernel.__name__, asm)
     assert not is_plain(lowered(assembly, capability, KEPT_FOR_A_LAUNCH["local"]))  # its size has to be known
+
+
+@triton.jit
+def cached(x_ptr, y_ptr, n, LOAD: tl.constexpr, STORE: tl.constexpr, EVICT: tl.constexpr, VOLATILE: tl.constexpr):
+    i = tl.arange(0, 128)
+    x = tl.load(x_ptr + i, mask=i < n, cache_modifier=LOAD, eviction_policy=EVICT, volatile=VOLATILE)
+    tl.store(y_ptr + i, x, mask=i < n, cache_modifier=STORE, eviction_policy=EVICT)
+
+
+def test_what_ptxas_refuses_of_caches_is_not_plain(is_plain):
+    """Every pair of words for caches: where ptxas refuses, LLVM IR must not do; where it takes them, LLVM IR is enough."""
+    loads = itertools.product(("", ".ca", ".cg", ".cv"), ("",), ("", "evict_first", "evict_last"), (False, True))
+    stores = itertools.product(("",), (".wb", ".cg", ".cs", ".wt"), ("", "evict_first", "evict_last"), (False,))
+    refused = 0
+    for load, store, evict, volatile in (*loads, *stores):
+        words = {"LOAD": load, "STORE": store, "EVICT": evict, "VOLATILE": volatile}
+        types = {"x_ptr": "*fp32", "y_ptr": "*fp32", "n": "i32"} | dict.fromkeys(words, "constexpr")
+        source = ASTSource(cached, types, words)
+        with pytest.MonkeyPatch.context() as patched:
+            patched.setattr(llvm, "optimize_module", lambda *given, **named: None)
+            patched.setattr(CUDABackend, "make_cubin", lambda self, src, metadata, opt, capability: b"")
+            patched.setenv("TRITON_CACHE_DIR", f"{os.environ['TRITON_CACHE_DIR']}/unoptimised")
+            llvm_ir = triton.compile(source, target=GPUTarget("cuda", 90, 32)).asm["llir"]
+        try:
+            triton.compile(source, target=GPUTarget("cuda", 90, 32))
+            taken = True
+        except PTXASError:
+            taken, refused = False, refused + 1
+        assert is_plain(llvm_ir) == taken, words
+    assert refused > 15
 
 
 def words_of(text):
