@@ -34,6 +34,9 @@ TILE = re.compile(r"tensor<((?:\d+x)+)")
 MOST_A_THREAD = 1024
 """Elements of one tile that a thread may have before its local memory has to be known; a thread has at most 255 registers."""
 
+REGISTERS, FEWEST = 65536, 168
+"""Those of an SM, and with how many a thread every wgmma can be compiled: its sums alone may take 128."""
+
 
 def compile_one(module: LoadedModule, request: dict[str, Any]) -> tuple[dict[str, Any], list[bytes]]:
     """Compiles as the request says and returns (metadata and what PTX says, [cubin]). Raises what Triton raises.
@@ -62,7 +65,7 @@ def lower_one(module: LoadedModule, request: dict[str, Any]) -> dict[str, Any]:
 
     Returns the shared memory in bytes, and "plain": nothing but one kernel can come of it. A global variable, a function outside
     (libdevice's bring variables with them), PTX that declares something or that ptxas may refuse, or a tile of which a thread has more
-    than registers and a few spills can hold makes it not plain; the cubin says what came of those.
+    than registers and a few spills can hold makes it not plain, and so do few registers; the cubin says what came of those.
 
     What follows, LLVM's optimiser, PTX and machine code, refuses next to nothing and takes more than half of the time.
     """
@@ -70,9 +73,11 @@ def lower_one(module: LoadedModule, request: dict[str, Any]) -> dict[str, Any]:
     made = stages["ttir"](made, metadata)
     a_thread = max((math.prod(map(int, sizes.split("x")[:-1])) for sizes in TILE.findall(str(made))), default=0)
     a_thread //= 32 * metadata["num_warps"]
+    registers = min(metadata["maxnreg"] or 255, REGISTERS // (32 * metadata["num_warps"]))
     with _not_optimised():
         made = stages["llir"](stages["ttgir"](made, metadata), metadata)
-    return {"shared_bytes": metadata["shared"], "plain": a_thread <= MOST_A_THREAD and is_plain(made)}
+    roomy = a_thread <= MOST_A_THREAD and registers >= FEWEST
+    return {"shared_bytes": metadata["shared"], "plain": roomy and is_plain(made)}
 
 
 def allocate_one(module: LoadedModule, request: dict[str, Any]) -> dict[str, Any]:

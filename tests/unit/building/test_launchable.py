@@ -57,6 +57,29 @@ def test_every_specialisation_is_compiled_once_until_its_shared_memory_is_known(
     )
 
 
+ODD_CONFIGS = """configs=[
+        triton.Config({"BLOCK_M": 64, "BLOCK_N": 64, "BLOCK_K": 64}, num_warps=4),
+        triton.Config({"BLOCK_M": 64, "BLOCK_N": 128, "BLOCK_K": 64}, num_warps=4, maxnreg=32),
+        triton.Config({"BLOCK_M": 64, "BLOCK_N": 128, "BLOCK_K": 64}, num_warps=4, maxnreg=200),
+        triton.Config({"BLOCK_M": 128, "BLOCK_N": 256, "BLOCK_K": 64}, num_warps=8),
+        triton.Config({"BLOCK_M": 256, "BLOCK_N": 256, "BLOCK_K": 64}, num_warps=16),
+        triton.Config({"BLOCK_M": 512, "BLOCK_N": 128, "BLOCK_K": 32}, num_warps=32),
+        triton.Config({"BLOCK_M": 512, "BLOCK_N": 256, "BLOCK_K": 32}, num_warps=32),
+    ],"""
+
+
+def test_a_batch_says_of_every_config_what_make_grade_says(tmp_path):
+    """Whether a config compiles decides with which the cases are run: ptxas refuses some, and a batch asks it about few."""
+    lab = get_lab("w8a8")
+    text = (TESTS / "styles" / "w8a8_plain.py").read_text(encoding="utf-8")
+    begin = text.index("configs=[")
+    text = text[:begin] + ODD_CONFIGS + text[text.index("],", begin) + 2 :]
+    at_home, in_a_batch = (built(lab, text, tmp_path, scope) for scope in ("check", "verdict"))
+    assert in_a_batch.working == at_home.working
+    assert {failure.config for failure in in_a_batch.failures} == {failure.config for failure in at_home.failures}
+    assert 1 <= len(at_home.failures) < 7
+
+
 def test_shared_memory_is_that_of_the_binary(tmp_path):
     """Each launch that was compiled until then only, compiled to the end."""
     lab = get_lab("w8a8")
