@@ -19,13 +19,15 @@ from triton.runtime.interpreter import TensorHandle
 from grader.interpreter import promises
 from grader.interpreter.control_flow import LoopEvents
 from grader.interpreter.native_memory import POISON_BYTE
-from grader.interpreter.number_formats import as_tf32, decode, encode, fused, is_packed, to_integer
-from grader.interpreter.orders import ELEMENTS, in_another, left_open
+from grader.interpreter.number_formats import as_tf32, decode, encode, fused, in_14_bits, is_packed, to_integer
+from grader.interpreter.orders import BITS, ELEMENTS, in_another, left_open
 from grader.interpreter.unsupported import unsupported
 
 METHODS: dict[str, Callable[..., Any]] = {}
 DEPTH = 16
 """Products that one instruction of a tensor core adds to an fp16 accumulator."""
+FP8_DEPTH = 32
+"""Products that one instruction adds of fp8 operands."""
 EXACT_IN_FP32 = 1024
 """Products of two int8 are at most 2^14, and whole numbers up to 2^24 are exact in fp32."""
 
@@ -344,6 +346,12 @@ def create_dot(self: Any, a: Any, b: Any, d: Any, precision: Any, imprecise: Any
     if a.dtype.scalar == tl.float32 and precision == interpreter._ir.INPUT_PRECISION.TF32:
         left, right = as_tf32(left), as_tf32(right)
     left, right = left.astype(np.float32, copy=False), right.astype(np.float32, copy=False)
+    if a.dtype.scalar.is_fp8() and left_open(BITS):
+        total = _numbers(d).astype(np.float32)
+        for start in range(0, left.shape[-1], FP8_DEPTH):
+            part = np.matmul(left[..., start : start + FP8_DEPTH], right[..., start : start + FP8_DEPTH, :])
+            total = in_14_bits(total + part)
+        return _made(total, d.dtype)
     if d.dtype.scalar != tl.float16:
         return _made(np.matmul(left, right) + _numbers(d), d.dtype)
     total = _numbers(d).astype(np.float16)

@@ -1,7 +1,8 @@
-"""Orders that Triton leaves open: which there are in a launch, and another one than the interpreter's.
+"""What Triton leaves open: which orders there are in a launch, in how many bits sums are kept, and another choice than the interpreter's.
 
 The compiler may lay a tile's elements out anew (`tl.view`), and a GPU combines those of a reduction or scan in an order of its own. The
-interpreter takes one order; a right kernel does not care, so a launch that met an open one is interpreted again in another.
+interpreter takes one order; a right kernel does not care, so a launch that met an open one is interpreted again in another. A Hopper keeps
+the sums of a product of fp8 values in some 14 bits; the interpreter keeps all.
 """
 
 from __future__ import annotations
@@ -12,8 +13,9 @@ import numpy as np
 
 from grader.interpreter.native_memory import line_in
 
-ELEMENTS, COMBINING, PACKS = "elements", "combining", "packs"
-"""What is open: where the elements of a tile are, in which order a function combines them, or which ones it is given together."""
+ELEMENTS, COMBINING, PACKS, BITS = "elements", "combining", "packs", "bits"
+"""What is open: where the elements of a tile are, in which order a function combines them, which ones it is given together, or in how
+many bits fp8 products are summed."""
 
 
 class Orders:

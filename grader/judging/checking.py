@@ -98,10 +98,12 @@ LEFT_OPEN = {
     "combining": "Y depends on the order in which elements are combined, and a GPU may use another order; "
     "give tl.reduce a function that is associative and commutative, as a + b is, tl.associative_scan one that is "
     "associative, and find the index of a maximum with tie_break_left=True",
+    "bits": "Y is right only if products of fp8 values are summed exactly, and a Hopper GPU keeps their sums in some 14 bits; "
+    "multiply int8 or fp16, or add each tile's product to a sum of your own, without acc=",
     "packs": "Y depends on which elements tl.map_elementwise passes to its function together, which the compiler "
     "chooses; use pack=1, or let the function treat each element by itself",
 }
-"""Why a kernel is wrong that needs an order which Triton leaves open, by the names of grader/interpreter/orders.py."""
+"""Why a kernel is wrong that needs what Triton leaves open, by the names of grader/interpreter/orders.py."""
 
 
 def order_left_open(source: KernelSource, found: Sequence[tuple[str, int | None]]) -> str:

@@ -75,7 +75,7 @@ for known in reductions.ANY_ORDER:
     assert not orders.Orders.met, known
 assert all(sorted(orders.another(n)) == list(range(n)) and (orders.another(n) != np.arange(n)).all() for n in (2, 3, 4, 16, 100))
 differ = {{key: sum(values) / len(values) for key, values in differ.items()}}
-print(json.dumps({{"differ": differ, "kinds": [orders.ELEMENTS, orders.COMBINING, orders.PACKS]}}))
+print(json.dumps({{"differ": differ, "kinds": [orders.ELEMENTS, orders.COMBINING, orders.PACKS, orders.BITS]}}))
 """
 
 
