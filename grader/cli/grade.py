@@ -174,7 +174,11 @@ def _warm_up(path: Path) -> None:
 
 
 def _read(path: Path, labs: list[Lab], *, all_labs: bool) -> Submission:
-    """What was handed in; says what of it is graded, and begins to import torch, which takes longer than all before."""
+    """What was handed in; says what of it is graded, and begins to import torch, which takes longer than all before.
+
+    What is imported later, and imports torch itself, waits until that is done: so all that the kernel's build needs comes first.
+    """
+    import grader.pipeline.grading  # noqa: F401
     from grader.reading import read
     from grader.reading.other_folders import with_work_in_other_folders
 
