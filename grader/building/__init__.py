@@ -33,6 +33,7 @@ __all__ = [
     "made_request",
     "own_folder",
     "read_by_triton",
+    "with_binaries",
 ]  # fmt: skip
 
 BUILD_SECONDS = 240.0
@@ -109,6 +110,14 @@ def _verdicts(compiler: Compiler, bundle: KernelBundle, capability: int, case: s
     bundle = compiler.compile(bundle, [(capability, config, case) for config in whole])
     failed = {failure.config for failure in bundle.failures if failure.capability == capability}
     return replace(bundle, lowered=plain - failed)
+
+
+def with_binaries(lab: Lab, source: KernelSource, bundle: KernelBundle, options: BuildOptions) -> KernelBundle:
+    """The bundle that was built for a verdict with a binary of each config of which LLVM IR was enough."""
+    first = next(case for case in lab.cases if case.configs == "all")
+    compiler = Compiler(lab, source, options, lambda done, total: None, BUILD_SECONDS)
+    wanted = [(max(options.capabilities), bundle.configs[index], first.name) for index in sorted(bundle.lowered)]
+    return compiler.compile(bundle, wanted)
 
 
 def assignments(lab: Lab, bundle: KernelBundle, *, compiled: bool = True) -> dict[str, tuple[int, ...]]:

@@ -22,7 +22,8 @@ from grader.sandbox import prewarm
 
 if TYPE_CHECKING:
     from grader.labs import Lab
-    from grader.model import Device, Report, Submission
+    from grader.model import Device, KernelBundle, Report, Submission
+    from grader.pipeline.grading import GradeOptions
     from grader.pipeline.progress import Progress
 
 
@@ -73,8 +74,15 @@ def grade(
             raise refuse(
                 "--profile needs a GPU, and the kernels are graded on the CPU here; leave it out, or submit with `lab submit --profile`"
             )
-        report = _grade(submission, labs, chosen, seed, jobs, profile)
+        options = _options(chosen, seed, jobs, profile)
+        built: dict[str, KernelBundle] = {}
+        report = _grade(submission, labs, options, built)
         report = replace(report, seconds=None if report.seconds is None else _since_start())
+        show(report, Terminal(highlight=False), every=every)
+        if json_file or html_file:
+            from grader.pipeline.grading import with_facts
+
+            report = with_facts(report, submission, labs, options, built)
     except typer.Exit:
         raise
     except (UnusablePath, BadRubric) as problem:
@@ -90,7 +98,6 @@ def grade(
             soft_wrap=True,
         )
         raise typer.Exit(GRADER_FAILED) from None
-    show(report, Terminal(highlight=False), every=every)
     if json_file:
         write_whole(json_file, json_text(document(report), indent=2) + "\n")
     if junit_file:
@@ -174,27 +181,30 @@ def _warm_up(path: Path) -> None:
 
 
 def _read(path: Path, labs: list[Lab], *, all_labs: bool) -> Submission:
-    """What was handed in; says what of it is graded, and begins to import torch, which takes longer than all before.
-
-    What is imported later, and imports torch itself, waits until that is done: so all that the kernel's build needs comes first.
-    """
-    import grader.pipeline.grading  # noqa: F401
+    """What was handed in; says what of it is graded, and begins to import torch, which takes longer than all before."""
     from grader.reading import read
     from grader.reading.other_folders import with_work_in_other_folders
 
     submission = with_work_in_other_folders(read(path, labs, all_labs=all_labs), labs)
     errors.print(f"grading {', '.join(submission.labs)} of {escape(str(path))}", soft_wrap=True)
+    import grader.pipeline.grading  # noqa: F401 (imported later it would wait for torch, as all does that imports it)
+
     begin()
     return submission
 
 
-def _grade(
-    submission: Submission, labs: list[Lab], device: Device, seed: int | None, jobs: int | None, profile: bool
-) -> Report:
+def _options(device: Device, seed: int | None, jobs: int | None, profile: bool) -> GradeOptions:
+    """What is built first is what the verdict needs."""
     from grader.building import BinaryCache, own_folder
-    from grader.pipeline.grading import GradeOptions, grade_submission
+    from grader.pipeline.grading import GradeOptions
 
-    options = GradeOptions(device, seed=seed, jobs=jobs, cache=BinaryCache(own_folder()), profile=profile)
+    cache = BinaryCache(own_folder())
+    return GradeOptions(device, seed=seed, jobs=jobs, cache=cache, facts=False, profile=profile)
+
+
+def _grade(submission: Submission, labs: list[Lab], options: GradeOptions, built: dict[str, KernelBundle]) -> Report:
+    from grader.pipeline.grading import grade_submission
+
     columns = (
         SpinnerColumn(),
         TextColumn("{task.fields[lab]:<6}"),
@@ -210,7 +220,7 @@ def _grade(
             total, done = (1, 1) if scored else (news.total or None, news.done)
             bars.update(tasks[news.lab_id], description=str(news), total=total, completed=done)
 
-        return grade_submission(submission, labs, options, listen)
+        return grade_submission(submission, labs, options, listen, built)
 
 
 def _write_page(path: Path, report: Report, *, traffic: bool = False, reload_seconds: int = 0) -> bool:

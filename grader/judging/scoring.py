@@ -57,7 +57,7 @@ def score(lab: Lab, judged: Judged, rubric: Rubric, tiers: Tiers | None) -> LabR
         0.0,
         0.0,
         judged.bundle.configs,
-        _facts(lab, judged.bundle, newest),
+        facts_of(lab, judged.bundle, newest),
         newest,
         _error_maps(lab, judged.findings),
         bonus=lab.bonus,
@@ -65,7 +65,7 @@ def score(lab: Lab, judged: Judged, rubric: Rubric, tiers: Tiers | None) -> LabR
     return scored(unscored, rubric, tiers if judged.samples is not None else None)
 
 
-def _facts(lab: Lab, bundle: KernelBundle, capability: int | None) -> dict[int, BuildFacts]:
+def facts_of(lab: Lab, bundle: KernelBundle, capability: int | None) -> dict[int, BuildFacts]:
     """Of each config the facts of one binary, which a case that is not hidden launches."""
     public = {case.name for case in lab.all_cases if not case.hidden}
     launched = {(config, launch.key) for (case, config), launch in bundle.launches.items() if case in public}

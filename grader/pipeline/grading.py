@@ -15,11 +15,11 @@ from typing import TYPE_CHECKING
 
 import torch
 
-from grader.building import BinaryCache, BuildOptions, Scope, assignments, build
+from grader.building import BinaryCache, BuildOptions, Scope, assignments, build, with_binaries
 from grader.judging.judge import Launched, Terms
 from grader.judging.profile_texts import profile_texts
 from grader.judging.rubric import Rubric, load_rubric, load_tiers
-from grader.judging.scoring import refused
+from grader.judging.scoring import facts_of, refused
 from grader.labs import Lab
 from grader.labs.problems import make_problem
 from grader.model import (
@@ -83,17 +83,24 @@ def grade(
 
 
 def grade_submission(
-    submission: Submission, labs: Sequence[Lab], options: GradeOptions, listen: Listener = unheard
+    submission: Submission,
+    labs: Sequence[Lab],
+    options: GradeOptions,
+    listen: Listener = unheard,
+    built: dict[str, KernelBundle] | None = None,
 ) -> Report:
-    """Grades what was read already, such as the cells of a running notebook."""
+    """Grades what was read already, such as the cells of a running notebook. built: where to put what was
+    built of each lab, without a GPU, for `with_facts`."""
     started = time.monotonic()
     seed = options.seed if options.seed is not None else secrets.randbits(48)
     chosen = [lab for lab in labs if lab.id in submission.labs]
     rubric = load_rubric()
     on_gpu = options.device.kind == "cuda"
     prewarm(confined=options.confined)
-    grade_all = _grade_on_gpu if on_gpu else _grade_on_cpu
-    reports = grade_all(submission, chosen, options, seed, rubric, listen)
+    if on_gpu:
+        reports = _grade_on_gpu(submission, chosen, options, seed, rubric, listen)
+    else:
+        reports = _grade_on_cpu(submission, chosen, options, seed, rubric, listen, {} if built is None else built)
     return Report(
         submission=submission.name,
         device=options.device,
@@ -126,7 +133,13 @@ def _tier_notes(device: Device) -> tuple[str, ...]:
 
 
 def _grade_on_cpu(
-    submission: Submission, labs: Sequence[Lab], options: GradeOptions, seed: int, rubric: Rubric, listen: Listener
+    submission: Submission,
+    labs: Sequence[Lab],
+    options: GradeOptions,
+    seed: int,
+    rubric: Rubric,
+    listen: Listener,
+    kept: dict[str, KernelBundle],
 ) -> dict[str, LabReport]:
     """One lab after the other; a lab is judged while the next one is built. torch is not used before the first is built."""
     with ThreadPoolExecutor(max_workers=1) as judges, ExitStack() as until_judged:
@@ -134,10 +147,30 @@ def _grade_on_cpu(
         for lab in labs:
             source = submission.labs[lab.id]
             built = build_lab(lab, source, _cpu_build_options(options), listen)
+            if isinstance(built, KernelBundle):
+                kept[lab.id] = built
             if not reports:
                 until_judged.enter_context(one_thread())
             reports[lab.id] = judges.submit(_interpreted(lab, source, built, options, seed, rubric, listen))
         return {lab_id: report.result() for lab_id, report in reports.items()}
+
+
+def with_facts(
+    report: Report,
+    submission: Submission,
+    labs: Sequence[Lab],
+    options: GradeOptions,
+    built: Mapping[str, KernelBundle],
+) -> Report:
+    """The report of a grading without facts, with what each config became: binaries that no verdict needed are made now."""
+    found = dict(report.labs)
+    for lab in labs:
+        source = submission.labs.get(lab.id)
+        if isinstance(source, KernelSource) and lab.id in built:
+            whole = with_binaries(lab, source, built[lab.id], _cpu_build_options(options))
+            one = found[lab.id]
+            found[lab.id] = replace(one, facts=facts_of(lab, whole, one.facts_capability))
+    return replace(report, labs=found)
 
 
 def _cpu_build_options(options: GradeOptions) -> BuildOptions:
