@@ -194,7 +194,7 @@ def test_a_scale_is_followed_by_the_way_that_the_number_came():
     ],
 )
 def test_of_one_mistake_one_thing_is_said_and_its_line(name, case, line, words):
-    text = kernel_text(f"tests/blind/blind_2026_11_26g.toml:{name}", TESTS.parent)
+    text = kernel_text(f"tests/corpus/blind_2026_11_26g.toml:{name}", TESTS.parent)
     source, bundle, _, run = recorded(text, name.split("_")[0], case)
     with np.errstate(all="ignore"):
         (only,) = compare(run)
