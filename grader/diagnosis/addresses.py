@@ -21,6 +21,7 @@ from grader.diagnosis.definition import (
     line_of_loop,
     line_of_place,
     line_of_step,
+    numbers_behind,
 )
 from grader.diagnosis.fit import fit, named
 from grader.diagnosis.lookups import check_index, index_elements
@@ -174,7 +175,7 @@ class _Walk:
             text = f"for {noun} {low}:{high + 1} of Y rows {low + shift}:{high + shift + 1} of {letter} are loaded, "
             text += f"{{0}} {'before' if shift < 0 else 'after'} their own"
             axis = axis_along(access, along_row, last=True)
-            line = line_of_base(self.run, access, axis, right=self.products.store)
+            line = line_of_base(self.run, access, axis, shared=numbers_behind(self.run, self.products.store))
             return self.observation(column, "rows begin", line, text, f"rows {low}:{high + 1}", abs(shift))
         if found.base % along_k or found.base < 0:
             return None
@@ -230,7 +231,7 @@ def _other_row(walk: _Walk, wrong: Array) -> Observation:
     """The first element of another row that is multiplied, where no coefficient says why."""
     run, products, side = walk.run, walk.products, walk.side
     e, p = first_of(products, wrong)
-    line = line_of_place(run, products, side, e, p, "rows")
+    line = line_of_place(run, products, side, e, p, "rows", products.store)
     height, own = side.operand.height, products.rows(side)
     index_of, other = products.left.operand.index_of, products.left
     alike = (
@@ -269,7 +270,10 @@ def check_k(run: Run, products: Products) -> list[Observation]:
     if found:
         return found if len(blamed) == 1 else [_expecting(one, "the same k on both sides") for one in found]
     e, p = first_of(products, wrong)
-    line = line_of_place(run, products, blamed[0].side, e, p, "k")
+    others = [
+        load for walk in walks if len(blamed) == 1 and walk not in blamed and (load := load_of(run, walk.side, p))
+    ]
+    line = line_of_place(run, products, blamed[0].side, e, p, "k", *others)
     text = f"for {products.element(e)}, {element(run, left, e, p)} meets {element(run, right, e, p)}"
     return [products.seen("k", "meet", line, text, "the same k on both sides", p=p)]
 
@@ -284,7 +288,8 @@ def _step_apart(walks: list[_Walk]) -> Observation | None:
     first, then = (span(behind.covered(i)) for i in (0, 1))
     text = f"k of {behind.side.operand.letter} moves by {{0}} from one iteration to the next ({first}, then {then})"
     line = behind.line_of_step or access.line
-    return behind.observation("k", "step", line, text, "{1}", min(steps), max(steps))
+    other = walks[walks[0] is behind].side.operand.letter
+    return behind.observation("k", "step", line, text, f"{max(steps)}, as that of {other} does", min(steps))
 
 
 def _begin_apart(walks: list[_Walk]) -> Observation | None:

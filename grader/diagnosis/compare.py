@@ -95,8 +95,8 @@ def _numbers(
         summed = [one for one in summed if one.aspect not in ("overflow", "too large")]
     if values:  # so does one of other numbers that is scaled already, and what is made of a scale is a factor, too
         summed = [one for one in summed if one.aspect != "too large"]
-        made = any(one.aspect.endswith(" made") for one in values)
-        scales = [one for one in scales if not (made and one.aspect == "factor")]
+        uncertain = (held != 1).any() or any(one.aspect.endswith(" made") for one in values)
+        scales = [one for one in scales if not (uncertain and one.aspect == "factor")]
     return [*values, *summed, *scales]
 
 

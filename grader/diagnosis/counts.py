@@ -17,11 +17,12 @@ from grader.diagnosis.definition import (
     line_of_skip,
     loop_around,
     loops_around,
+    mask_nodes,
     rounds,
 )
 from grader.diagnosis.fit import named
 from grader.diagnosis.flow import Term
-from grader.diagnosis.observation import Number, Observation, plain, span
+from grader.diagnosis.observation import Number, Observation, place_in, plain, span
 from grader.diagnosis.provenance import Array
 from grader.diagnosis.relation import Products, Run, Side, load_of
 from grader.diagnosis.stores import stores_to_output
@@ -52,7 +53,7 @@ def check_counts(run: Run, parts: Sequence[Products]) -> list[Observation]:
     if len(twice):
         times = sorted(set(counts[twice].tolist()))
         often = f"{times[0]} times" if len(times) == 1 else f"{times[0]} to {times[-1]} times"
-        text = f"k = {span(twice)} is multiplied {often} for {where}{_together(parts)}"
+        text = f"k = {span(twice)} is multiplied {often} for {where}{_together(run, parts)}"
         begins = {int(part.left.k[0][part.live[0]].min()) for part in parts if part.live[0].any()}
         ends = {int(part.left.k[0][part.live[0]].max()) for part in parts if part.live[0].any()}
         which = "stop" if len(ends) == 1 < len(begins) else "start"
@@ -76,12 +77,13 @@ def _times_met(products: Products, e: int, K: int) -> Array:
     return np.bincount(left.k[e][met], minlength=K)
 
 
-def _together(parts: Sequence[Products]) -> str:
+def _together(run: Run, parts: Sequence[Products]) -> str:
     """Of slices: what each of them covers."""
     if len(parts) == 1:
         return ""
     return ": " + ", ".join(
-        f"program {part.program} multiplies k = {span(part.left.k[0][part.live[0]])}" for part in parts[:3]
+        f"program {place_in(run.grid, part.program)} multiplies k = {span(part.left.k[0][part.live[0]])}"
+        for part in parts[:3]
     )
 
 
@@ -141,7 +143,7 @@ def _line_of_reach(run: Run, parts: Sequence[Products], twice: Array) -> int | N
         k = part.left.k[0, tile]
         again, whole = np.isin(k, twice), part.live[0, tile][k < run.sizes[2]].all()
         if whole and again.any() and not again[0] and int(k[again].min()) in begins:
-            return _mask_along_k(run, part.left, int(tile[again][0]))
+            return _mask_along_k(run, part, part.left, int(tile[again][0]))
     return None
 
 
@@ -166,8 +168,8 @@ def _missing(run: Run, parts: Sequence[Products], e: int, missing: Array, where:
             p = int(np.flatnonzero(masked & np.isin(words, missing // unit))[0])
             access = load_of(run, side, p)
             what = "shape given for" if access and is_cut(run, access) else "mask of"
-            text = f"the {what} {side.operand.letter} leaves out k = {span(missing)}, and K = {run.sizes[2]}{_together(parts)}"
-            return part.seen("count", f"masked {side.operand.letter}", _mask_along_k(run, side, p), text, p=p)
+            text = f"the {what} {side.operand.letter} leaves out k = {span(missing)}, and K = {run.sizes[2]}{_together(run, parts)}"
+            return part.seen("count", f"masked {side.operand.letter}", _mask_along_k(run, part, side, p), text, p=p)
     lost = one.left.live[e] & one.right.live[e] & ~one.alive[e]
     if np.isin(missing, one.left.k[e][lost]).all():
         chosen = (run.tape.nodes[i] for i in run.tape.programs[one.program] if run.provenance.carries(i))
@@ -176,7 +178,7 @@ def _missing(run: Run, parts: Sequence[Products], e: int, missing: Array, where:
         return one.seen("count", "lost", line, text, "each k once")
     made = int(one.iteration.max()) + 1 if one.iteration.size else 0
     depth = int((one.iteration == 0).sum())
-    text = f"k = {span(missing)} is never multiplied for {where}{_together(parts)}"
+    text = f"k = {span(missing)} is never multiplied for {where}{_together(run, parts)}"
     numbers: tuple[Number, ...] = ()
     alone = len(stores_to_output(run, one.program)) == 1
     if made and depth and alone and one.iterates and len({term.line for term in one.flow.terms}) == 1:
@@ -185,12 +187,13 @@ def _missing(run: Run, parts: Sequence[Products], e: int, missing: Array, where:
     return one.seen("count", "missing", _line(run, parts, which, missing), text, "each k once", numbers=numbers)
 
 
-def _mask_along_k(run: Run, side: Side, p: int) -> int | None:
+def _mask_along_k(run: Run, products: Products, side: Side, p: int) -> int | None:
     """Where the mask along k was made, of the load that a product's element comes from."""
     access = load_of(run, side, p)
     if access is None:
         return None
-    return line_of_mask(run, access, side.operand.place(run.problem, access.offsets)[1])
+    others = {node.number for node in mask_nodes(run, products.store)}
+    return line_of_mask(run, access, side.operand.place(run.problem, access.offsets)[1], run.sizes[2], others)
 
 
 def _past_the_end(run: Run, products: Products, e: int) -> list[Observation]:
@@ -203,7 +206,7 @@ def _past_the_end(run: Run, products: Products, e: int) -> list[Observation]:
     side = left if (left.k[e][past] >= K).any() else right
     p = int(np.flatnonzero(past)[0])
     text = f"k = {span(side.k[e][past])} of {side.operand.letter} is multiplied, past K = {K}"
-    line = _mask_along_k(run, side, p)
+    line = _mask_along_k(run, products, side, p)
     return [products.seen("count", f"past {side.operand.letter}", line, text, "a mask that ends at K", p=p)]
 
 

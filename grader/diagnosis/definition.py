@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import ast
 import contextlib
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Container, Iterator, Sequence
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
@@ -34,6 +34,11 @@ def address_nodes(run: Run, access: Node) -> list[Node]:
     """The nodes that a load's or store's addresses were computed with, in the order in which they were made."""
     pointer = access.inputs[0] if access.op == "load" else access.inputs[1]
     return behind(run, pointer, stop=lambda node: node.op in ("load", "dot"))
+
+
+def numbers_behind(run: Run, *right: Node) -> set[int]:
+    """The nodes that the addresses of some accesses were computed with. Where these are right, so are they."""
+    return {node.number for access in right for node in address_nodes(run, access)}
 
 
 def behind(run: Run, number: int, stop: Asked = lambda node: False) -> list[Node]:
@@ -102,16 +107,15 @@ def is_program_id(node: Node) -> bool:
 
 
 def line_of_base(
-    run: Run, access: Node, axis: int | None = None, given: Asked = is_program_id, right: Node | None = None
+    run: Run, access: Node, axis: int | None = None, given: Asked = is_program_id, shared: Container[int] = ()
 ) -> int | None:
     """Where what a tile begins with along one axis was made of something given, such as a program id; None: along any axis.
 
     Of `pid_m * BLOCK_M + tl.arange(0, BLOCK_M)` that is the line that made pid_m, or this one where pid_m is a program id itself, or
-    the addresses of another access that are right are made of it too. Where nothing depends on what is given, the line where the
+    something that is right is made of it too, which is in `shared`. Where nothing depends on what is given, the line where the
     lanes begin.
     """
-    shared = {node.number for node in address_nodes(run, right)} if right else set()
-    nodes = _behind_axis(run, access, axis)
+    nodes = nodes_behind_axis(run, access, axis)
     made = [node for node in _computed_with(nodes, given) if node.line is not None]
     scalars = [node for node in made if node.size == 1 and "addptr" not in node.op]
     merged = next((node.line for node in made if node.size > 1), None)
@@ -130,12 +134,12 @@ def _computed_with(nodes: Sequence[Node], given: Asked) -> list[Node]:
     return list(found.values())
 
 
-def _behind_axis(run: Run, access: Node, axis: int | None) -> list[Node]:
+def nodes_behind_axis(run: Run, access: Node, axis: int | None) -> list[Node]:
     """What an access's addresses were computed with, of one axis alone if there is one, in the order in which it was made."""
     nodes = address_nodes(run, access)
     if axis is None:
         return nodes
-    along = [node.number for node in nodes if _is_along(run, node, access.shape, axis)]
+    along = [node.number for node in _nodes_along(run, nodes, access.shape, axis)]
     return [run.tape.nodes[i] for i in sorted({one.number for number in along for one in behind(run, number)})]
 
 
@@ -158,10 +162,18 @@ def line_of_count(run: Run, access: Node, counts: tuple[int, int]) -> int | None
     return next((line for line, axis in divided.items() if made[line] != counts[axis]), None)
 
 
-def _is_along(run: Run, node: Node, shape: tuple[int, ...], axis: int | None) -> bool:
-    """Whether a node varies along this axis of a tile alone, by its numbers, or has as many lanes as this axis has, and no other."""
-    lanes = len(node.shape) == 1 and node.size > 1 and len(shape) > 1 and shape.count(node.size) == 1
-    return axis is not None and (varies_along(run, node, shape) == {axis} or (lanes and node.size == shape[axis]))
+def _nodes_along(run: Run, nodes: Sequence[Node], shape: tuple[int, ...], axis: int) -> list[Node]:
+    """Those of some nodes that vary along this axis of a tile alone, by their numbers or by their shape, and vectors that become such."""
+    found: dict[int, Node] = {}
+    vectors: set[int] = set()
+    for node in reversed(nodes):
+        long = [one for one, length in enumerate(node.shape) if length > 1]
+        shaped = len(node.shape) == len(shape) > 1 and long == [axis] and "ptr" not in node.type
+        if shaped or node.number in vectors or varies_along(run, node, shape) == {axis}:
+            found[node.number] = node
+            sources = map(run.tape.nodes.__getitem__, node.inputs)
+            vectors |= {one.number for one in sources if len(one.shape) == 1 and one.size == node.size > 1}
+    return list(found.values())[::-1]
 
 
 def start_of_sum(run: Run, number: int) -> int | None:
@@ -211,8 +223,9 @@ def rounds(run: Run, program: int, loop: int) -> int:
     return sum(now and not before for before, now in zip([False, *within], within, strict=False)) or len(within[:1])
 
 
-def line_of_place(run: Run, products: Products, side: Side, e: int, p: int, column: str) -> int | None:
-    """Where an operand came to another place than its own, "rows" or "k", in the first product that shows it.
+def line_of_place(run: Run, products: Products, side: Side, e: int, p: int, column: str, *right: Node) -> int | None:
+    """Where an operand came to another place than its own, "rows" or "k", in the first product that shows it. right: accesses that did
+    not.
 
     Where the right element was loaded into something else, the wrong one of two is used. Else what first goes wrong decides: a later
     iteration by what moves on, the lanes of a tile by where they got their order, a whole tile by where its beginning was made.
@@ -232,17 +245,19 @@ def line_of_place(run: Run, products: Products, side: Side, e: int, p: int, colu
             access.line if stays and inner != other else moved or access.line
         )  # what moves on in a loop around is no step
     axis = changing_axis(side.operand.place(run.problem, access.offsets)[column == "k"])
-    made = None if axis is None else line_of_order(run, access, axis)
+    shared = numbers_behind(run, *right)
+    made = None if axis is None else line_of_order(run, access, axis, shared)
     if made is None and run.config.split_k > 1 and column == "k":
         made = line_of_bound(run.text, access.line or 0, "start")
     elif made is None and axis is not None:
         strides = [run.problem.scalars[name] for name in side.operand.strides] or [1, 1]
-        made = line_of_lanes(run, access, axis, strides[column == "k"])
+        made = line_of_lanes(run, access, axis, strides[column == "k"], shared)
     return made or line_of_argument(run.text, access.line or 0, "pointer") or access.line
 
 
-def line_of_element(run: Run, load: Node, taken: Array, own: Array) -> int | None:
-    """Where a load's addresses came to other elements than their own. taken, own: offsets of some lanes.
+def line_of_element(run: Run, load: Node, taken: Array, own: Array, *right: Node) -> int | None:
+    """Where a load's addresses came to other elements than their own; here where all that is made there is in accesses that are right,
+    too. taken, own: offsets of some lanes.
 
     Apart along one axis of the tensor, where their number there was made; the same for all lanes, where these begin if no program id
     is in it. Else where the pointer was made.
@@ -253,11 +268,11 @@ def line_of_element(run: Run, load: Node, taken: Array, own: Array) -> int | Non
         numbers, rest = np.divmod(rest, max(1, stride))
         differ += [stride] if (numbers[0] != numbers[1]).any() else []
     strides = {name for name, size in run.problem.scalars.items() if name.startswith("stride") and [size] == differ}
-    if index := line_of_index(run.text, load.line or 0, strides):
-        return index
-    given = any(map(is_program_id, address_nodes(run, load)))
-    alike = (own - taken == own[0] - taken[0]).all()
-    return line_of_base(run, load) if alike and not given else pointer
+    nodes = address_nodes(run, load)
+    alike = (own - taken == own[0] - taken[0]).all() and not any(map(is_program_id, nodes))
+    line = line_of_index(run.text, load.line or 0, strides) or (line_of_base(run, load) if alike else pointer)
+    made = {node.number for node in nodes if node.line == line}
+    return load.line if made and made <= numbers_behind(run, *right) else line
 
 
 def changing_axis(along: Array) -> int | None:
@@ -265,9 +280,9 @@ def changing_axis(along: Array) -> int | None:
     return next((axis for axis in range(along.ndim) if (np.diff(along, axis=axis) != 0).any()), None)
 
 
-def line_of_order(run: Run, access: Node, axis: int) -> int | None:
+def line_of_order(run: Run, access: Node, axis: int, shared: Container[int] = ()) -> int | None:
     """Where the lanes along one axis got the distances that they have in the end, up to a factor; None where they are even."""
-    made = [(node.line, np.diff(values)) for node, values in _along(run, access, axis)]
+    made = [(node.line, np.diff(values)) for node, values in _along(run, access, axis, shared)]
     final = made[-1][1] if made else np.zeros(1)
     if (final == final[0]).all():
         return None
@@ -275,21 +290,20 @@ def line_of_order(run: Run, access: Node, axis: int) -> int | None:
     return next(alike, None)
 
 
-def line_of_lanes(run: Run, access: Node, axis: int, stride: int) -> int | None:
+def line_of_lanes(run: Run, access: Node, axis: int, stride: int, shared: Container[int] = ()) -> int | None:
     """Where the lanes along one axis got the numbers that, times a stride, are in the addresses."""
-    made = _along(run, access, axis)
+    made = _along(run, access, axis, shared)
     computed = ((node, values) for node, values in made if node.line and node.op not in ("make_range", *MOVES))
     return next((node.line for node, values in computed if (values * stride == made[-1][1]).all()), None)
 
 
-def _along(run: Run, access: Node, axis: int) -> list[tuple[Node, Array]]:
+def _along(run: Run, access: Node, axis: int, shared: Container[int] = ()) -> list[tuple[Node, Array]]:
     """The nodes of an access's addresses that vary along one axis of its tile alone, in their order, and their numbers there."""
     found = []
-    for node in address_nodes(run, access):
-        if _is_along(run, node, access.shape, axis):
-            with contextlib.suppress(Untraceable):
-                values = run.provenance.values(node.number).astype(np.int64).reshape(-1)
-                found += [(node, values)] if values.size == access.shape[axis] else []
+    for node in _nodes_along(run, address_nodes(run, access), access.shape, axis):
+        with contextlib.suppress(Untraceable):
+            values = run.provenance.values(node.number).astype(np.int64).reshape(-1)
+            found += [(node, values)] if values.size == access.shape[axis] and node.number not in shared else []
     return found
 
 
@@ -298,23 +312,45 @@ def is_cut(run: Run, access: Node) -> bool:
     return any(node.op == "tile" for node in address_nodes(run, access))
 
 
-def line_of_mask(run: Run, access: Node, along: Array) -> int | None:
-    """Where an access's mask was made, by itself along the axis in which `along`, shaped as its tile, changes.
-
-    A store's mask is not on the tape: where it has a name alone, the text tells.
-    """
-    if access.op != "load" or len(access.inputs) < 2:
-        return line_of_argument(run.text, access.line or 0, "mask") or access.line
+def line_of_mask(
+    run: Run, access: Node, along: Array, end: int | None = None, others: Container[int] = ()
+) -> int | None:
+    """Where an access's mask was made, by itself along the axis in which `along`, shaped as its tile, changes; of one that should let
+    these numbers through up to an end, and compares with something else, where that was made. others: nodes of masks that are of
+    another axis, so that it is wrong to use them here."""
     if is_cut(run, access):
-        return line_of_shape(run.text, access.line or 0) or access.line
-    axis = changing_axis(along)
-    nodes = behind(run, access.inputs[1], lambda node: node.op in ("load", "dot"))
-    alone = [
-        node.line
-        for node in nodes
-        if node.type == "int1" and node.op not in MOVES and _is_along(run, node, access.shape, axis)
-    ]
-    return alone[-1] if alone else access.line
+        return (line_of_shape(run.text, access.line or 0) if access.op == "load" else None) or access.line
+    axis, nodes = changing_axis(along), mask_nodes(run, access)
+    asked = [node for node in nodes if node.type == "int1" and node.op not in MOVES and node.number not in others]
+    along_axis = [] if axis is None else _nodes_along(run, nodes, access.shape, axis)
+    alone = [node for node in asked if node in along_axis]
+    if not alone or axis is None:
+        return asked[-1].line if asked else line_of_argument(run.text, access.line or 0, "mask") or access.line
+    numbers = np.moveaxis(along, axis, 0).reshape(along.shape[axis], -1)[:, 0]
+    return (None if end is None else _line_of_limit(run, alone[0], numbers, end)) or alone[-1].line
+
+
+def mask_nodes(run: Run, access: Node, axis: int | None = None) -> list[Node]:
+    """The nodes that an access's mask was computed with, of one axis alone if there is one; none without a mask."""
+    which = 1 if access.op == "load" else 2
+    made = [behind(run, number, lambda node: node.op in ("load", "dot")) for number in access.inputs[which : which + 1]]
+    nodes = made[0] if made else []
+    return nodes if axis is None else _nodes_along(run, nodes, access.shape, axis)
+
+
+def _line_of_limit(run: Run, compared: Node, along: Array, end: int) -> int | None:
+    """Where what lanes are compared with was made, if it is not what lets them through up to `end`."""
+    if len(compared.inputs) != 2:
+        return None
+    for one, other in (compared.inputs, compared.inputs[::-1]):
+        lanes, limit = (run.provenance.values(i).astype(np.int64).reshape(-1) for i in (one, other))
+        apart = (along - lanes if lanes.size == along.size else along)[:2]  # later ones may lie in the next row
+        if (limit == limit[0]).all() and (apart == apart[0]).all() and end - apart[0] - limit[0] not in (0, 1):
+            made = run.tape.nodes[other]
+            while made.op in MOVES and made.inputs:
+                made = run.tape.nodes[made.inputs[0]]
+            return made.line if made.inputs else _line_of_compared(run.text, compared.line or 0)
+    return None
 
 
 def line_of_exchange(run: Run, products: Products, side: Side, p: int, access: Node) -> int | None:
@@ -460,6 +496,8 @@ def _line_of_test(text: str, loop: ast.While, which: str) -> int | None:
         type(one) for one in (loop.test.left, *loop.test.comparators)
     } <= {ast.Name}:
         return None
+    if isinstance(loop.test.ops[0], ast.LtE | ast.GtE):  # one more than up to its bound: the condition says so
+        return None
     moving = set() if which == "start" else set().union(*map(_targets, _within(text, loop)))
     return made_before(text, _uses(loop.test) - moving, loop.lineno)
 
@@ -524,7 +562,8 @@ def line_of_idle(text: str, stored: int | None) -> int | None:
         for node in above
         if any(isinstance(one, ast.Return) for one in node.body) or (line <= _last(node) and not node.orelse)
     )
-    return next((int(node.lineno) for node in leaves), None)
+    inside = line if line and stored is None and loops_around(text, line) else None  # and it may never be entered
+    return next((int(node.lineno) for node in leaves), inside)
 
 
 def line_of_argument(text: str, line: int, which: str) -> int | None:
@@ -539,6 +578,17 @@ def line_of_argument(text: str, line: int, which: str) -> int | None:
         if which in given and (which == "value" or isinstance(given[which], ast.Name)):
             return made_before(text, _uses(given[which]), line)
     return None
+
+
+def _line_of_compared(text: str, line: int) -> int | None:
+    """Where the one variable was made that a line compares something with, in the loop around it if it moves on there."""
+    asked = (one for one in _all(text, ast.Compare) if one.lineno <= line <= _last(one))
+    names = {one.id for test in asked for one in test.comparators if isinstance(one, ast.Name)}
+    known = {name: made for name in names if (made := made_before(text, {name}, line))}
+    inside = (
+        one.lineno for loop in loops_around(text, line) for one in _within(text, loop) if known.keys() & _targets(one)
+    )
+    return max(inside, default=next(iter(known.values()))) if len(known) == 1 else None
 
 
 def line_of_shape(text: str, line: int) -> int | None:

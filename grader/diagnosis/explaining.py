@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import traceback
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
@@ -14,7 +14,7 @@ import torch
 
 from grader.diagnosis.catalogue import Catalogue, load
 from grader.diagnosis.compare import compare, unreadable
-from grader.diagnosis.definition import line_of_result, variables_of
+from grader.diagnosis.definition import address_nodes, line_of_result, variables_of
 from grader.diagnosis.observation import Observation, first_of_each
 from grader.diagnosis.provenance import Provenance
 from grader.diagnosis.relation import Run
@@ -112,13 +112,13 @@ def _merged(launches: Sequence[_Launch], catalogued: frozenset[str]) -> list[Obs
     for launch in launches:
         if any(one.aspect == "order" for one in found):  # which explains whatever stands elsewhere
             break
-        known = {one.column for one in found}
+        known = {one.side for one in found}
         astray = any(one.key == ("store", "place") for one in found)
         found += [
             _agreed(one, launch, launches, catalogued)
             for one in launch.observations
-            if not (astray and one.column == "rows" and one.aspect.endswith((" place", " begin")))
-            if one.column not in known or (one.astray and all(one.line != other.line for other in found))
+            if not (astray and (one.column in ("count", "scale") or one.aspect.endswith((" place", " begin"))))
+            if one.column not in {column for column, _ in known} or (one.astray and one.side not in known)
         ]
     return first_of_each(found)
 
@@ -254,8 +254,20 @@ def _read(failure: Failure, chosen: _Chosen, problem: Problem, outcome: Outcome,
         text = made.text.split("\n")[one.line - 1] if one.line else ""
         numbers = tuple(number.within(text) for number in one.numbers)
         named = replace(catalogue.named(case, one), numbers=numbers)
-        found.append(replace(named, case=case, line=line, caller=caller, variable=variable))
+        reached = frozenset(at for number in _reached(run, one) if number and (at := made.origin(number)))
+        found.append(
+            replace(named, case=case, line=line, caller=caller, variable=variable, grid=run.grid, reached=reached)
+        )
     return _Launch(sizes, tuple(found), "" if found else unreadable(run))
+
+
+def _reached(run: Run, one: Observation) -> Iterator[int | None]:
+    """An observation's line, and those of the accesses whose addresses are made there, where these are wrong."""
+    if one.astray:
+        yield one.line
+        for access in {access.line: access for access in run.tape.accesses.get(one.program or 0, ())}.values():
+            if any(node.line == one.line and node.inputs for node in address_nodes(run, access)):
+                yield access.line
 
 
 def sizes_of(problem: Problem) -> tuple[int, int, int]:

@@ -28,6 +28,7 @@ SYMBOLS = {
     "add": "+", "fadd": "+", "sub": "-", "fsub": "-", "mul": "*", "fmul": "*", "idiv": "//", "sdiv": "//", "udiv": "//", "srem": "%",
     "urem": "%", "fdiv": "/", "precise_divf": "/", "shl": "<<", "ashr": ">>", "lshr": ">>", "and": "&", "or": "|", "xor": "^",
 }  # fmt: skip
+NAMES = {"clampf": "clamp", "maxnumf": "maximum", "minnumf": "minimum", "maximumf": "maximum", "minimumf": "minimum"}
 CASTS = ("int_cast", "fp_trunc", "fp_ext", "fp_to_fp", "fp_to_si", "fp_to_ui", "si_to_fp", "ui_to_fp", "bitcast")
 EXTRACTS = ("ashr", "lshr", "shl", "mul", "idiv", "sdiv", "udiv")
 """Operations that bring one of a word's elements to where it is taken from."""
@@ -75,7 +76,10 @@ def history(
             value = float(provenance.values(number).reshape(-1)[lane])
         except (Untraceable, ValueError):
             value = float("nan")
-        links.append(HistoryStep(number, node.op, node.line, node.type, value, _done(provenance, node, lane, value)))
+        if node.type != "int1":  # which was asked, and is no number of the element
+            links.append(
+                HistoryStep(number, node.op, node.line, node.type, value, _done(provenance, node, lane, value))
+            )
         if node.op == "load":
             if node.tensor == tensor:
                 break
@@ -85,6 +89,8 @@ def history(
             condition = provenance.values(node.inputs[0])
             chosen = bool(np.broadcast_to(condition, node.shape).reshape(-1)[lane])
             inputs = inputs[:1] if chosen else inputs[1:]
+            if tensor not in provenance.sources(inputs[0]):  # a constant, for what was asked about the element
+                inputs = node.inputs[:1]
         following = [i for i in dict.fromkeys(inputs) if tensor in provenance.sources(i)]
         places = {i: _lane_of(tape.nodes[i], node, lane) for i in following}
         if strictly and any(word in node.op for word in ("min", "max", "clamp")):
@@ -113,7 +119,7 @@ def _done(provenance: Provenance, node: Node, lane: int, value: float) -> str:
     if node.op == "select":
         return f"tl.where takes {digits(value, node.type)}"
     if node.op not in SYMBOLS or len(node.inputs) != 2:
-        return f"{node.op.removeprefix('libdevice ').replace('clampf', 'clamp')} {digits(value, node.type)}"
+        return f"{NAMES.get(node.op, node.op.removeprefix('libdevice '))} {digits(value, node.type)}"
     try:
         given = [np.broadcast_to(provenance.values(i), node.shape).reshape(-1)[lane] for i in node.inputs]
     except (Untraceable, ValueError):

@@ -12,6 +12,7 @@ from grader.diagnosis.definition import (
     line_of_exchange,
     line_of_order,
     line_of_step,
+    numbers_behind,
 )
 from grader.diagnosis.observation import Observation
 from grader.diagnosis.provenance import NONE, Array, Untraceable, offsets_of
@@ -84,7 +85,7 @@ def _line_of_use(run: Run, access: Node, side: Side, right: Node | None) -> int 
         return node.op == "load" and node.tensor == side.operand.index
 
     return (None if axis is None else line_of_order(run, access, axis)) or line_of_base(
-        run, access, axis, of_index, None if right is access else right
+        run, access, axis, of_index, numbers_behind(run, *([right] if right and right is not access else []))
     )
 
 

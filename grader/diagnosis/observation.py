@@ -60,7 +60,8 @@ class Observation:
     column: which of COLUMNS. aspect: what of it, such as "left step"; two launches show the same thing where column and aspect
     agree. line: of the module; variable: what is assigned there. program, iteration: of the first place where it showed.
     values: float64 [n, 3], rows, k and numbers of the operand, for the catalogue; or n = 0. what, hint: the name of a catalogued
-    mistake that does the same, "" for none.
+    mistake that does the same, "" for none. grid: of the launch. reached: the lines
+    whose addresses are made in this one.
     """
 
     column: str
@@ -71,9 +72,11 @@ class Observation:
     numbers: tuple[Number, ...] = ()
     variable: str = ""
     program: int | None = None
+    grid: tuple[int, int, int] = (1, 1, 1)
     iteration: int | None = None
     case: str = ""
     caller: int | None = None
+    reached: frozenset[int] = frozenset()
     values: Array = field(default_factory=lambda: np.zeros((0, 3)), hash=False, compare=False)
     mistake: str = ""
     what: str = ""
@@ -82,6 +85,11 @@ class Observation:
     @property
     def key(self) -> tuple[str, str]:
         return self.column, self.aspect
+
+    @property
+    def side(self) -> tuple[str, str]:
+        """Its column, and the operand, or what else its aspect begins with."""
+        return self.column, self.aspect.split(" ")[0]
 
     @property
     def astray(self) -> str:
@@ -103,7 +111,7 @@ class Observation:
         if self.case:
             where.append(f"in `{self.case}`")
         if self.program is not None:
-            where.append(f"program {self.program}")
+            where.append(f"program {place_in(self.grid, self.program)}")
         if self.iteration is not None:
             where.append(f"iteration {self.iteration}")
         expected = f", expected {self.expected.format(*self.numbers)}" if self.expected else ""
@@ -118,13 +126,27 @@ class Observation:
 
 
 def first_of_each(observations: Iterable[Observation]) -> list[Observation]:
-    """In the order of the flow; of those with one column and aspect, or one column and line, the first."""
+    """In the order of the flow; of those with one column and aspect, or one column and line, the first; of an operand's places the first
+    program's, whose mistake shows otherwise in others."""
     ordered = sorted(observations, key=lambda one: COLUMNS.index(one.column))
     kept: list[Observation] = []
     for one in ordered:
-        if all(one.key != other.key and (one.column, one.line) != (other.column, other.line) for other in kept):
+        same = (other for other in kept if other.column == one.column)
+        if all(
+            one.aspect != other.aspect
+            and one.line != other.line
+            and not (one.astray and one.side == other.side and one.case == other.case and one.program != other.program)
+            for other in same
+        ):
             kept.append(one)
     return kept
+
+
+def place_in(grid: tuple[int, int, int], program: int) -> str:
+    """A program as a student's program_id calls it: a number, or one for each axis that the grid has."""
+    _, height, depth = grid
+    axes = (program // (height * depth), program // depth % height, program % depth)
+    return str(program) if height * depth == 1 else f"({', '.join(map(str, axes[: 2 + (depth > 1)]))})"
 
 
 def span(numbers: Array) -> str:

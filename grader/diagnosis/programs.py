@@ -19,9 +19,11 @@ from grader.diagnosis.definition import (
     line_of_mask,
     line_of_moved,
     loop_around,
+    mask_nodes,
+    nodes_behind_axis,
 )
 from grader.diagnosis.fit import fit, named
-from grader.diagnosis.observation import Observation, span
+from grader.diagnosis.observation import Observation, place_in, span
 from grader.diagnosis.provenance import Array
 from grader.diagnosis.relation import Products, Run, Side, replaced
 from grader.diagnosis.stores import first_store, places_in_output, store_axes, stores_to_output
@@ -69,7 +71,8 @@ def check_programs(run: Run) -> list[Observation]:
     if not wrong:
         return []
     tile, who = min(wrong.items())
-    text = f"programs {', '.join(map(str, who[:5]))}{', ...' if len(who) > 5 else ''} all {'store' if store else 'add to'} "
+    names = ", ".join(place_in(run.grid, one) for one in who[:5]) + (", ..." if len(who) > 5 else "")
+    text = f"programs {names} all {'store' if store else 'add to'} "
     text += _area(run, tile, tiles)
     if run.config.split_k > 1:
         return [Observation("programs", "shared", tiles.store.line, text, "slices that are added, with tl.atomic_add")]
@@ -83,7 +86,8 @@ def _none(run: Run) -> Observation:
     text, line = "no program stores anything to Y", None
     if store is not None:
         m, n, _ = places_in_output(run, store)
-        text += f": the tile of program {next(iter(run.tape.programs))} begins at row {m[0]}, column {n[0]}, and its mask leaves it out"
+        first = place_in(run.grid, next(iter(run.tape.programs)))
+        text += f": the tile of program {first} begins at row {m[0]}, column {n[0]}, and its mask leaves it out"
         beyond, axes = int(not 0 <= n[0] < run.sizes[1]), store_axes(store, run.strides)
         line = line_of_base(run, store, axes and axes[beyond])
     line = line or line_of_idle(run.text, store.line if store else None)
@@ -132,9 +136,9 @@ def _masked(run: Run, unwritten: Array) -> Observation | None:
             left_out = inside & unwritten[np.clip(m, 0, run.sizes[0] - 1), np.clip(n, 0, run.sizes[1] - 1)]
             if left_out.any():
                 text = f"the mask of the store leaves out rows {span(m[left_out])}, columns {span(n[left_out])} of Y"
-                return Observation(
-                    "programs", "masked", store.line, text, "each element of Y stored once", program=program
-                )
+                rows = not np.isin(m[left_out], m[store.active.reshape(-1)]).any()
+                line = line_of_mask(run, store, (m if rows else n).reshape(store.shape), run.sizes[not rows])
+                return Observation("programs", "masked", line, text, "each element of Y stored once", program=program)
     return None
 
 
@@ -143,7 +147,9 @@ def _past_the_ends(run: Run, unwritten: Array) -> Observation | None:
     which no mask mends."""
     for program in run.tape.programs:
         for store in stores_to_output(run, program):
-            if store_axes(store, run.strides) is None:  # by other strides, so that its places say nothing of ends
+            if (
+                axes := store_axes(store, run.strides)
+            ) is None:  # by other strides, so that its places say nothing of ends
                 continue
             m, n, _ = places_in_output(run, store)
             active = store.active.reshape(-1)
@@ -152,8 +158,11 @@ def _past_the_ends(run: Run, unwritten: Array) -> Observation | None:
                 astray = past.all() and unwritten.any()
                 if past.any() and not astray and not (active & (places < 0)).any():
                     text = f"the mask of the store lets {noun} {span(places[past])} through, and Y has {name} = {end}"
+                    other = axes[name == "M"]
+                    others = set() if other is None else {node.number for node in mask_nodes(run, store, other)}
+                    line = line_of_mask(run, store, places.reshape(store.shape), end, others)
                     return Observation(
-                        "programs", f"past {name}", store.line, text, f"a mask that ends at {name}", program=program
+                        "programs", f"past {name}", line, text, f"a mask that ends at {name}", program=program
                     )
     return None
 
@@ -196,7 +205,8 @@ def check_shared(run: Run, parts: Sequence[Products]) -> Observation | None:
         return None
     one, other = list(corners.values())[:2]
     (m, n, _), (row, column, _) = (places_in_output(run, part.store) for part in (one, other))
-    text = f"program {one.program}, whose tile begins at Y[{m[0]}, {n[0]}], and program {other.program}, whose tile begins at "
+    names = [place_in(run.grid, part.program) for part in (one, other)]
+    text = f"program {names[0]}, whose tile begins at Y[{m[0]}, {n[0]}], and program {names[1]}, whose tile begins at "
     text += f"Y[{row[0]}, {column[0]}], both add to Y[{one.m[0]}, {one.n[0]}]"
     return Observation(
         "programs", "wrapped", line_of_mask(run, other.store, np.zeros(1)), text, "programs of one tile alone"
@@ -209,18 +219,12 @@ def _line(run: Run, tiles: TileMap) -> int | None:
     idle = len(tiles.by_program) < math.prod(run.grid) == math.prod(tiles.count) * run.config.split_k
     if line := line_of_count(run, tiles.store, tiles.count) or (line_of_idle(text, inside) if idle else None):
         return line
-    axes = store_axes(tiles.store, run.strides)
-    stored = set(tiles.stored)
-    for axis in (0, 1):
-        others = {tile[1 - axis] for tile in stored}
-        whole = set(range(tiles.count[axis]))
-        if (
-            axes is not None
-            and axes[axis] is not None
-            and any({t[axis] for t in stored if t[1 - axis] == one} != whole for one in others)
-        ):
-            return line_of_base(run, tiles.store, axes[axis])
-    return line_of_base(run, tiles.store)
+    axes = store_axes(tiles.store, run.strides) or (None, None)
+    made = [{tile[axis] for tile in tiles.stored} == set(range(tiles.count[axis])) for axis in (0, 1)]
+    axis = axes[made.index(False)] if sum(made) < 2 else axes[0]
+    right = axes[made.index(True)] if sum(made) == 1 else None
+    shared = {node.number for node in nodes_behind_axis(run, tiles.store, right)} if right is not None else set[int]()
+    return line_of_base(run, tiles.store, axis, shared=shared)
 
 
 def _rule(run: Run, tiles: TileMap) -> str:
@@ -248,6 +252,7 @@ def _formula(run: Run, programs: Array, places: Array) -> str:
         for number, axis in enumerate(axes):
             if (axis == places).all():
                 return f"program_id({number})"
+        return ""
     for size in range(2, int(programs.max()) + 2):
         if (programs // size == places).all():
             return f"p // {size}"
@@ -316,8 +321,7 @@ def _misplaced(run: Run, products: Products, followed: Sequence[Products]) -> Ob
     used = fit(store.offsets.reshape(-1)[products.flow.lanes], {"m": m, "n": n})
     if used is None:
         return None
-    uneven = store_axes(store, run.strides) is None
-    for axis, (noun, places, along) in enumerate((("rows", m, "m"), ("columns", n, "n")) if uneven else ()):
+    for axis, (noun, places, along) in enumerate((("rows", m, "m"), ("columns", n, "n"))):
         found, own = used[along], run.strides[axis]
         if (places != places[0]).any() and found != own:
             text, expected = f"neighbouring {noun} of the product are stored {{0}} apart", f"stride_y{along} = {own}"

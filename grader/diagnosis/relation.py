@@ -260,7 +260,8 @@ def _beyond(
     alternative = alternative * operand.unit
     start = iterations == 0
     begins_right = (row[:, start] == wanted) & (k[:, start] < K)
-    tail = (rest == 0) & (alternative >= K) & (alternative < 2 * K + 512)
+    walked = (iterations + 1) * (1 + k[:, start].max(initial=0))  # as far as whole tiles lead
+    tail = (rest == 0) & (alternative >= K) & (alternative < np.maximum(2 * K + 512, walked))
     if begins_right.any(axis=1).all():  # it began in the right rows, so it left them along k
         return np.where(tail, wanted, row), np.where(tail, alternative, k)
     return row, k

@@ -11,7 +11,7 @@ from grader.diagnosis.definition import line_of_argument, line_of_element, line_
 from grader.diagnosis.history import digits, line_of_change, sentence_of, way
 from grader.diagnosis.observation import Observation, plain
 from grader.diagnosis.provenance import Array, offsets_of
-from grader.diagnosis.relation import Products, Run, Side, factor_elements, held_elements, holder
+from grader.diagnosis.relation import Products, Run, Side, factor_elements, held_elements, holder, load_of
 from grader.labs.relation import Scale, elements
 
 CLOSE = 4e-3
@@ -40,14 +40,19 @@ def check_scales(run: Run, products: Products, held: Array) -> list[Observation]
     at = int(np.flatnonzero(wrong)[0])
     if masked := _masked(run, products, own, (int(e[at]), int(p[at])), at):
         return [masked]
-    found = []
+    found, follows = [], False
+    rows = products.left.row[live], products.right.row[live]  # whose scales are right as well, though others are wanted
+    met = {scale.tensor: scale.at(run.problem, *rows, k) for scale in run.expected.scales}
     for scale in run.expected.scales:
         taken = taken_elements(run, products, scale.tensor)
         if taken is not None:
             use = "Y[{m}, {n}] is multiplied by {element}"
-            chosen = np.where(wrong, taken[live], -1)
+            chosen = np.where(wrong & (taken[live] != met[scale.tensor]), taken[live], -1)
+            follows = follows or bool(
+                (wrong & (taken[live] == met[scale.tensor]) & (taken[live] != own[scale.tensor])).any()
+            )
             found += other_element(run, products, products.right, scale, (e, p), chosen, own[scale.tensor], use)
-    if found:
+    if found or follows:
         return found
     return [_factor_wrong(run, products, total, wanted, own, wrong)]
 
@@ -106,7 +111,9 @@ def other_element(
     text = use.format(element=element_words(run, scale, int(taken[first])), **words)
     held = holder(run, products, side, e, p, scale.tensor)
     load = run.load_of(held[0], scale.tensor) if held else None
-    line = line_of_element(run, load, taken[amiss], own[amiss]) if load else None
+    loads = (load_of(run, one, p) for one in (products.left, products.right))
+    right = [products.store, *(one for one in loads if one)]
+    line = line_of_element(run, load, taken[amiss], own[amiss], *right) if load else None
     if load and np.isin(own[amiss], load.offsets).all():  # loaded, and used for others
         factors = products.flow.terms[int(products.term[p])].factors
         line = next((factor.line for factor in factors if scale.tensor in factor.sources), line)
@@ -135,7 +142,8 @@ def made_otherwise(
     held = holder(run, products, side, *place, scale.tensor)
     path = way(run, *held, scale.tensor) if held else []
     links = [link for link in path if run.provenance.sources(link.node) <= {scale.tensor}]
-    if not links or not held or not any(may) or any(abs(links[-1].value - one) <= room * abs(one) for one in may):
+    known = bool(links and held and any(may)) and not np.isnan(may).any()
+    if not known or not held or any(abs(links[-1].value - one) <= room * abs(one) for one in may):
         return []
     origin = run.provenance.origin(held[0], scale.tensor)
     offset = -1 if origin is None else int(offsets_of(origin).reshape(-1)[held[1]])

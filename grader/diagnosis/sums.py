@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from grader.diagnosis.definition import line_of_argument, start_of_sum
+from grader.diagnosis.definition import line_of_argument, loops_around, start_of_sum
 from grader.diagnosis.observation import Observation, plain
 from grader.diagnosis.provenance import Array
 from grader.diagnosis.relation import Products, Run
@@ -37,10 +37,14 @@ def check_reset(run: Run, products: Products, stores: Sequence[Node]) -> list[Ob
         text = f"{len(lost)} of {made} multiplications of X and W do not reach Y"
         if reaching and reaching[0].number > lost[-1].number:
             text += ": only the last" + (f" {len(reaching)} do" if len(reaching) > 1 else " does")
-            line = reaching[0].line
+            began, line = _began(run, products, reaching[0].number), reaching[0].line
+            line = began if loops_around(run.text, began or 0)[:1] == loops_around(run.text, line or 0)[:1] else line
         elif not reaching:
-            text = "the product of X and W reaches no store"
-            line = line_of_argument(run.text, stores[-1].line or 0, "value") or line
+            text, taken = (
+                "the product of X and W reaches no store",
+                any(lost[-1].number in node.inputs for node in run.tape.nodes),
+            )
+            line = (line_of_argument(run.text, stores[-1].line or 0, "value") if taken else None) or line
         found.append(products.seen("sum", "lost", line, text, "the sum of all of them"))
     again = products.flow.again
     if again:
@@ -67,12 +71,16 @@ def check_left_over(run: Run, products: Products, stores: Sequence[Node]) -> lis
     e, p = (int(i) for i in np.argwhere(foreign)[0])
     text = f"the sum for {products.element(e)} still has X[{left.row[e, p]}, {left.k[e, p]}] * "
     text += f"W[{right.row[e, p]}, {right.k[e, p]}] in it, of the tile that the program stored before (from Y[{m[0]}, {n[0]}] on)"
-    term = products.flow.terms[int(products.term[p])].node
+    line = _began(run, products, products.flow.terms[int(products.term[p])].node)
+    return [products.seen("sum", "not reset", line, text, "a sum that begins with zero for each tile")]
+
+
+def _began(run: Run, products: Products, term: int) -> int | None:
+    """Where the sum that a multiplication is added to began."""
     added = (step.node for step in products.flow.passed if run.tape.nodes[step.node].op in ("fadd", "add"))
     dot, given = run.tape.nodes[term], run.tape.nodes[term].inputs[2:]
     adds = any(run.provenance.carries(i) or run.tape.nodes[i].line != dot.line for i in given)  # else the next sum does
-    line = start_of_sum(run, term if adds else min((node for node in added if node > term), default=term))
-    return [products.seen("sum", "not reset", line, text, "a sum that begins with zero for each tile")]
+    return start_of_sum(run, term if adds else min((node for node in added if node > term), default=term))
 
 
 def check_sums(run: Run, products: Products, held: Array, offset: float) -> list[Observation]:

@@ -99,7 +99,7 @@ def _best_factor(
             taken = elements_used[tensor][use]
             factor = factor * np.where(taken >= 0, elements(run.problem, tensor, taken), 1.0) ** power
         room = LOOSE * np.abs(value * factor) + permitted * np.abs(factor)
-        wrong = ~(np.abs(side.value[use] - value * factor) <= room + 1e-12)
+        wrong = ~(np.abs(side.value[use] - value * factor) <= room + 1e-12) & ~np.isnan(value)
         if best is None or wrong.sum() < best[1].sum():
             best = (factor, wrong)
     assert best is not None
@@ -124,7 +124,10 @@ def _observed(
     before = None if expected.before is None else float(expected.before[at])
     bits = None if expected.bits is None else int(expected.bits[at])
     line = _line_of_order(run, products, side, use, expected.value * factor, e, p) if bits is not None else None
-    line = line or line_of_change(run, links, right, before, bits)
+    if not side.operand.needs or side.operand.needs in run.provenance.sources(
+        int(side.node[p])
+    ):  # else each step may be right
+        line = line or line_of_change(run, links, right, before, bits)
     return products.seen(
         "value", name, line or products.flow.terms[int(products.term[p])].line, text, plain(right), values=values, p=p
     )

@@ -338,7 +338,9 @@ class Recorder:
                 [self.program, name, self._line(), tensor, int(seen.min()), int(seen.max()), int(seen.size)]
             )
         if self.recording and not self.full and hasattr(value, "dtype"):
-            data = [self._number(value), self._number(pointers)]
+            data = [
+                self._number(one) for one in (value, pointers, mask) if hasattr(one, "dtype") and hasattr(one, "attr")
+            ]
             extra = (self._keep(offsets), self._keep(active), tensor)
             self._add(name, data, None, shape=addresses.shape, extra=extra)
 

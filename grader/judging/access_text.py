@@ -36,15 +36,16 @@ def has_mask(source: KernelSource, finding: MemoryFinding) -> bool:
     )
 
 
-def goes_by_block_pointer(source: KernelSource, finding: MemoryFinding) -> bool:
-    """Whether an access goes by a block pointer, which takes no mask."""
+def goes_by(source: KernelSource, finding: MemoryFinding) -> str:
+    """What an access goes by that takes no mask: a "block pointer" or a "descriptor"; "" where it may take one."""
     tree = parse(source.module)
-    made = (node for node in nodes(tree, ast.Assign) if "make_block_ptr" in ast.unparse(node.value))
-    blocks = {target.id for node in made for target in node.targets if isinstance(target, ast.Name)}
-    return any(
-        any(word.arg == "boundary_check" for word in call.keywords) or bool(call.args and _names(call.args[0]) & blocks)
-        for call in _calls_in(tree, finding.line)
-    )
+    calls = _calls_in(tree, finding.line)
+    used = set().union(*(_names(one) for call in calls for one in (call.func, *call.args[:1])))
+    for maker, kind in (("make_block_ptr", "block pointer"), ("make_tensor_descriptor", "descriptor")):
+        made = (node for node in nodes(tree, ast.Assign) if maker in ast.unparse(node.value))
+        if used & {target.id for node in made for target in node.targets if isinstance(target, ast.Name)}:
+            return kind
+    return "block pointer" if any(word.arg == "boundary_check" for call in calls for word in call.keywords) else ""
 
 
 def mask_stands_still(source: KernelSource, finding: MemoryFinding, limit: str) -> bool:

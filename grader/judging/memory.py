@@ -11,7 +11,7 @@ import torch
 from grader.judging.access_text import (
     assumed,
     call_at,
-    goes_by_block_pointer,
+    goes_by,
     has_mask,
     mask_stands_still,
     masks_anything,
@@ -146,8 +146,9 @@ def _step(kernel: Launchable, source: KernelSource, finding: MemoryFinding, step
             f"compare them with what is left of {limit} in this iteration"
         )
     step = f"{astray}: fix that first" if astray and step else step
-    if "mask" in step and finding.fault in ("beyond", "past") and goes_by_block_pointer(source, finding):
-        return "give the block pointer the tensor's own shape, and name in boundary_check every axis that may run past its end"
+    if "mask" in step and finding.fault in ("beyond", "past") and (kind := goes_by(source, finding)):
+        axes = ", and name in boundary_check every axis that may run past its end" if kind == "block pointer" else ""
+        return f"give the {kind} the tensor's own shape{axes}"
     return step
 
 

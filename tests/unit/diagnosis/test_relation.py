@@ -183,7 +183,7 @@ def test_a_scale_is_followed_by_the_way_that_the_number_came():
         ("w4a16_g06", "all_tails", 13, "2 of 6 multiplications of X and W do not reach Y"),  # of this tile, whatever the next one loses
         ("w4a16_g07", "all_tails", 29, "still has X[0, 32] * W[0, 32] in it"),  # in `odd`; `even` is zeroed
         ("w4a16_g01", "all_tails", 32, "W[0, 8] is multiplied as -48"),  # for which the sum overflows
-        ("w8a8_g08", "all_tails", 18, "becomes 0.02 (maxnumf 0.02)"),  # which Y is multiplied by as well
+        ("w8a8_g08", "all_tails", 18, "becomes 0.02 (maximum 0.02)"),  # which Y is multiplied by as well
         ("w8a8_g10", "all_tails", 28, "the shape given for W leaves out k = 80:208"),
         ("w8a8_g11", "all_tails", 36, "k of W moves by {0} from one iteration to the next (0:64, then 1:65)"),
         ("w8a16_g01", "strided_rows", 21, "the first product of a later tile takes W from k = {0} on"),  # K further, not a row
@@ -200,6 +200,34 @@ def test_of_one_mistake_one_thing_is_said_and_its_line(name, case, line, words):
         (only,) = compare(run)
     assert words in only.found
     assert f"line {line}" in source.locate(bundle.made.origin(only.line))
+
+
+@pytest.mark.parametrize(
+    ("name", "case", "line", "words"),
+    [
+        ("w8a8_h05", "all_tails", 21, "column tile p // 3"),  # not `pid_m`, of which the rows are right
+        ("w8a8_h06", "all_tails", 28, "only the last does"),  # where the sum is zeroed
+        ("w8a8_h14", "all_tails", 37, "expected 64, as that of W does"),  # not BLOCK_N, which is 64 by chance
+        ("w8a8_h15", "single_token", 44, "is multiplied as"),  # and nothing of a factor that was made up to explain it
+        ("w8a8_h16", "saturating_scale", 11, "tl.where takes 127"),
+        ("w8a8_h18", "all_tails", 28, "rows 0:31 of W are loaded"),  # what the scales have for that reason is not said again
+        ("w8a8_h19", "all_tails", 30, "past K = 208"),  # where what is left of K was made
+        ("w4a16_h03", "all_tails", 41, "reaches no store"),  # what nothing takes
+        ("w4a16_h05", "all_tails", 44, "is multiplied by scales[0]"),  # not `offs_k`, which X takes as well
+        ("w4a16_h08", "all_tails", 40, "neighbouring rows of the product are stored 1 apart"),  # and no mask
+        ("w4a16_h12", "all_tails", 27, "X[0, 1] meets the word of W[0, 8:16]"),  # not `offs_w`, which W takes as well
+        ("w4a16_h16", "all_tails", 36, "past K = 168"),
+        ("dds_h07", "rectangular", 23, "= W[32, 0] is multiplied"),  # the condition, not its bound
+    ],
+)
+def test_the_line_is_none_that_something_right_is_made_of(name, case, line, words):
+    text = kernel_text(f"tests/blind/blind_2026_11_26h.toml:{name}", TESTS.parent)
+    source, bundle, _, run = recorded(text, name.split("_")[0], case)
+    with np.errstate(all="ignore"):
+        found = compare(run)
+    assert words in found[0].text("")
+    assert f"line {line}" in source.locate(bundle.made.origin(found[0].line))
+    assert not {one.column for one in found[1:]} - {"store"}, found
 
 
 @pytest.mark.parametrize("kernel", random.Random(5).sample(corpus(), 12), ids=lambda kernel: f"{kernel.lab}-{kernel.name}")
