@@ -19,7 +19,7 @@ from triton.runtime.interpreter import TensorHandle
 from grader.interpreter import promises
 from grader.interpreter.control_flow import LoopEvents
 from grader.interpreter.native_memory import POISON_BYTE
-from grader.interpreter.number_formats import as_tf32, decode, encode, fused, in_14_bits, is_packed, to_integer
+from grader.interpreter.number_formats import as_tf32, decode, encode, fused, is_packed, sum_in_14_bits, to_integer
 from grader.interpreter.orders import BITS, ELEMENTS, in_another, left_open
 from grader.interpreter.unsupported import unsupported
 
@@ -349,8 +349,8 @@ def create_dot(self: Any, a: Any, b: Any, d: Any, precision: Any, imprecise: Any
     if a.dtype.scalar.is_fp8() and left_open(BITS):
         total = _numbers(d).astype(np.float32)
         for start in range(0, left.shape[-1], FP8_DEPTH):
-            part = np.matmul(left[..., start : start + FP8_DEPTH], right[..., start : start + FP8_DEPTH, :])
-            total = in_14_bits(total + part)
+            end = start + FP8_DEPTH
+            total = sum_in_14_bits(total, left[..., start:end], right[..., start:end, :])
         return _made(total, d.dtype)
     if d.dtype.scalar != tl.float16:
         return _made(np.matmul(left, right) + _numbers(d), d.dtype)

@@ -117,9 +117,15 @@ def as_tf32(values: np.ndarray) -> np.ndarray:
     return (values.view(np.uint32) & np.uint32(0xFFFFE000)).view(np.float32)
 
 
-def in_14_bits(values: np.ndarray) -> np.ndarray:
-    """fp32 as a Hopper's tensor cores keep sums of fp8 products: fourteen significant bits, the others cut off."""
-    return (values.view(np.uint32) & np.uint32(0xFFFFFC00)).view(np.float32)
+def sum_in_14_bits(total: np.ndarray, left: np.ndarray, right: np.ndarray) -> np.ndarray:
+    """`total` and the products of rows and columns, all fp32, as a Hopper's tensor cores add those of fp8: of each addend only what lies
+    within fourteen bits of the largest."""
+    products = left[..., :, :, None] * right[..., None, :, :]
+    largest = np.maximum(np.abs(total), np.max(np.abs(products), axis=-2))
+    unit = (largest.view(np.uint32) & np.uint32(0x7F800000)).view(np.float32) * np.float32(2**-13)
+    unit = np.where(unit > 0, unit, np.float32(1))
+    cut = np.trunc(products / unit[..., :, None, :])
+    return (np.trunc(total / unit) + np.sum(cut, axis=-2)) * unit
 
 
 def fused(x: np.ndarray, y: np.ndarray, z: np.ndarray) -> np.ndarray:
