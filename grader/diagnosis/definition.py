@@ -271,8 +271,8 @@ def line_of_element(run: Run, load: Node, taken: Array, own: Array, *right: Node
     nodes = address_nodes(run, load)
     alike = (own - taken == own[0] - taken[0]).all() and not any(map(is_program_id, nodes))
     line = line_of_index(run.text, load.line or 0, strides) or (line_of_base(run, load) if alike else pointer)
-    made = {node.number for node in nodes if node.line == line}
-    return load.line if made and made <= numbers_behind(run, *right) else line
+    made, known = [node for node in nodes if node.line == line], numbers_behind(run, *right)
+    return load.line if made and all(is_program_id(one) or one.number in known for one in made) else line
 
 
 def changing_axis(along: Array) -> int | None:
