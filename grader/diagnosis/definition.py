@@ -339,10 +339,12 @@ def mask_nodes(run: Run, access: Node, axis: int | None = None) -> list[Node]:
 
 
 def _line_of_limit(run: Run, compared: Node, along: Array, end: int) -> int | None:
-    """Where what lanes are compared with was made, if it is not what lets them through up to `end`."""
-    if len(compared.inputs) != 2:
+    """Where what lanes are to be less than was made, if it is not what lets them through up to `end`."""
+    order = {"LT": 1, "LE": 1, "GT": -1, "GE": -1}.get(compared.op[-2:], 0)
+    if not order or len(compared.inputs) != 2:
         return None
-    for one, other in (compared.inputs, compared.inputs[::-1]):
+    with contextlib.suppress(Untraceable):
+        one, other = compared.inputs[::order]
         lanes, limit = (run.provenance.values(i).astype(np.int64).reshape(-1) for i in (one, other))
         apart = (along - lanes if lanes.size == along.size else along)[:2]  # later ones may lie in the next row
         if (limit == limit[0]).all() and (apart == apart[0]).all() and end - apart[0] - limit[0] not in (0, 1):
