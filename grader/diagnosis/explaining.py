@@ -263,7 +263,7 @@ def _read(failure: Failure, chosen: _Chosen, problem: Problem, outcome: Outcome,
 
 def _reached(run: Run, one: Observation) -> Iterator[int | None]:
     """An observation's line, and those of the accesses whose addresses are made there, where these are wrong."""
-    if one.astray:
+    if one.elsewhere:
         yield one.line
         for access in {access.line: access for access in run.tape.accesses.get(one.program or 0, ())}.values():
             if any(node.line == one.line and node.inputs for node in address_nodes(run, access)):

@@ -92,9 +92,15 @@ class Observation:
         return self.column, self.aspect.split(" ")[0]
 
     @property
-    def astray(self) -> str:
-        """Why the addresses of its line are wrong, where they are; else ""."""
-        return "its addresses are wrong" if self.column in ("store", "rows", "k", "index") else ""
+    def elsewhere(self) -> bool:
+        """Whether other elements than their own are loaded, so that no mask helps."""
+        of_scale = self.column == "scale" and "_ptr" in self.aspect and not self.aspect.endswith((" made", " masked"))
+        return self.astray or of_scale
+
+    @property
+    def astray(self) -> bool:
+        """Whether stores or operands are elsewhere than they belong."""
+        return self.column in ("store", "rows", "k", "index")
 
     def agreeing(self, other: Observation) -> Observation:
         """With only the names that its numbers have in another launch too."""

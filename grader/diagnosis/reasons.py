@@ -43,7 +43,7 @@ def _diagnosis(failure: Failure, observations: Sequence[Observation]) -> Diagnos
         "; ".join(one.general(place(failure.source, one)) for one in observations),
         tuple(one.mistake or f"{one.column}: {one.aspect}" for one in observations),
         _comes_first(failure, observations),
-        tuple((line, one.astray) for one in observations for line in one.reached),
+        tuple((line, "its addresses are wrong") for one in observations for line in one.reached),
     )
 
 

@@ -72,7 +72,9 @@ def _masked(
             instead = plain(float(run.provenance.values(load.number)[here].reshape(-1)[0]))
             text = f"the mask of a load leaves out {words} and puts {instead} in its place, for {products.element(place[0])}"
             exact = float(elements(run.problem, scale.tensor, own[scale.tensor][at : at + 1])[0])
-            return products.seen("scale", scale.tensor, line_of_mask(run, load, load.offsets), text, plain(exact))
+            return products.seen(
+                "scale", f"{scale.tensor} masked", line_of_mask(run, load, load.offsets), text, plain(exact)
+            )
     return None
 
 
