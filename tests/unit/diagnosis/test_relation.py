@@ -225,7 +225,7 @@ def test_of_one_mistake_one_thing_is_said_and_its_line(name, case, line, words):
     ],
 )
 def test_the_line_is_none_that_something_right_is_made_of(name, case, line, words):
-    text = kernel_text(f"tests/blind/blind_2026_11_26h.toml:{name}", TESTS.parent)
+    text = kernel_text(f"tests/corpus/blind_2026_11_26h.toml:{name}", TESTS.parent)
     source, bundle, _, run = recorded(text, name.split("_")[0], case)
     with np.errstate(all="ignore"):
         found = compare(run)
@@ -243,8 +243,8 @@ def test_a_program_has_a_number_for_each_axis_of_its_grid():
     ("corpus", "name", "words"),
     [
         ("corpus/blind_2026_11_26g", "w8a8_g10", "give the descriptor the tensor's own shape"),  # which has no mask
-        ("blind/blind_2026_11_26h", "w8a8_h09", "give the block pointer the tensor's own shape, and name in boundary_check"),
-        ("blind/blind_2026_11_26h", "w4a16_h02", "its addresses are wrong"),  # by what is made in another line; the mask is right
+        ("corpus/blind_2026_11_26h", "w8a8_h09", "give the block pointer the tensor's own shape, and name in boundary_check"),
+        ("corpus/blind_2026_11_26h", "w4a16_h02", "its addresses are wrong"),  # by what is made in another line; the mask is right
     ],
 )
 def test_the_memory_check_advises_what_helps(corpus, name, words, tmp_path):
