@@ -41,7 +41,8 @@ PARTS = (
     Part(("compile_errors",), 2.0, "what Triton's errors mean"),
     Part(
         ("running", "timing", "gpu"), 2.4, "launches, the clock, devices",
-        "compute-sanitizer for kernels that the interpreter cannot watch 0.3, a process for hidden cases, launches that share a sandbox",
+        "compute-sanitizer for kernels that the interpreter cannot watch 0.3, profiles by ncu 0.2, "
+        "a process for hidden cases, launches that share a sandbox",
     ),
     Part(
         ("judging",), 1.3, "right or wrong, rubric, score",

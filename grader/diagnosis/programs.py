@@ -147,9 +147,8 @@ def _past_the_ends(run: Run, unwritten: Array) -> Observation | None:
     which no mask mends."""
     for program in run.tape.programs:
         for store in stores_to_output(run, program):
-            if (
-                axes := store_axes(store, run.strides)
-            ) is None:  # by other strides, so that its places say nothing of ends
+            axes = store_axes(store, run.strides)
+            if axes is None:  # by other strides, so that its places say nothing of ends
                 continue
             m, n, _ = places_in_output(run, store)
             active = store.active.reshape(-1)

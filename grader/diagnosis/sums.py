@@ -40,10 +40,8 @@ def check_reset(run: Run, products: Products, stores: Sequence[Node]) -> list[Ob
             began, line = _began(run, products, reaching[0].number), reaching[0].line
             line = began if loops_around(run.text, began or 0)[:1] == loops_around(run.text, line or 0)[:1] else line
         elif not reaching:
-            text, taken = (
-                "the product of X and W reaches no store",
-                any(lost[-1].number in node.inputs for node in run.tape.nodes),
-            )
+            text = "the product of X and W reaches no store"
+            taken = any(lost[-1].number in node.inputs for node in run.tape.nodes)
             line = (line_of_argument(run.text, stores[-1].line or 0, "value") if taken else None) or line
         found.append(products.seen("sum", "lost", line, text, "the sum of all of them"))
     again = products.flow.again

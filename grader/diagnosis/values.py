@@ -124,9 +124,8 @@ def _observed(
     before = None if expected.before is None else float(expected.before[at])
     bits = None if expected.bits is None else int(expected.bits[at])
     line = _line_of_order(run, products, side, use, expected.value * factor, e, p) if bits is not None else None
-    if not side.operand.needs or side.operand.needs in run.provenance.sources(
-        int(side.node[p])
-    ):  # else each step may be right
+    needs = side.operand.needs
+    if not needs or needs in run.provenance.sources(int(side.node[p])):  # else each step may be right
         line = line or line_of_change(run, links, right, before, bits)
     return products.seen(
         "value", name, line or products.flow.terms[int(products.term[p])].line, text, plain(right), values=values, p=p

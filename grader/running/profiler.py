@@ -1,6 +1,6 @@
 """ncu, Nsight Compute: what a launch did to the GPU by the GPU's own counters, and in which lines of the kernel its warps waited.
 
-The launches are made by the process that compute-sanitizer watches too (sanitized.py), when nothing is timed. What ncu writes names the
+The launches are made by the process that compute-sanitizer watches, too (sanitized.py), when nothing is timed. What ncu writes names the
 kernel and its instructions; it is read line by line, to a limit.
 """
 
@@ -9,16 +9,14 @@ from __future__ import annotations
 import csv
 import math
 import os
-import pickle
 import shutil
-import sys
 import tempfile
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
 from grader.labs import Lab
 from grader.model import HotLine, KernelBundle, MadeModule, Profile
-from grader.running.sanitizer import run_tool
+from grader.running.tools import launches, run_tool
 
 SHARED = ("L1 Wavefronts Shared", "L1 Wavefronts Shared Ideal")
 SECTORS = ("L2 Theoretical Sectors Global", "L2 Theoretical Sectors Global Ideal")
@@ -68,22 +66,10 @@ def profile(
             "Nsight Compute's `ncu` is not installed here; the table of builds says what is known without it"
         )
     with tempfile.TemporaryDirectory(prefix="profiled-") as folder:
-        job, progress, report = (Path(folder, name) for name in ("job", "progress", "report.ncu-rep"))
-        job.write_bytes(
-            pickle.dumps((lab.id, bundle, [(lab.case(case), config) for case, config in pairs], SEED, capability))
-        )
-        launching = (sys.executable, "-m", "grader.running.sanitized", str(job), str(progress))
-        collect = (
-            "--metrics",
-            ",".join(COUNTERS),
-            "--section",
-            "SourceCounters",
-            "--clock-control",
-            "none",
-            "-o",
-            str(report),
-        )
-        said = _run([tool, *collect, *launching], gpu)
+        report = Path(folder, "report.ncu-rep")
+        counting = ("--metrics", ",".join(COUNTERS), "--section", "SourceCounters", "--clock-control", "none")
+        launching = launches(Path(folder), lab, bundle, pairs, SEED, capability)
+        said = _run([tool, *counting, "-o", str(report), *launching], gpu)
         if not report.exists():
             raise NoProfile(_why(said))
         read = (tool, "--import", str(report), "--csv", "--print-units", "base", "--page")

@@ -1,4 +1,4 @@
-"""The process under compute-sanitizer: launches cubins on tensors that are allocations of exactly their bytes.
+"""The process under compute-sanitizer or ncu: launches cubins on tensors that are allocations of exactly their bytes.
 
     compute-sanitizer --tool memcheck python -m grader.running.sanitized JOB PROGRESS
 
@@ -31,7 +31,7 @@ POISON = 0x7E
 
 def main(job: Path, progress: Path) -> None:
     """Launches what the job says."""
-    lab_id, bundle, launches, seed, capability = pickle.loads(job.read_bytes())  # written by sanitizer.py
+    lab_id, bundle, launches, seed, capability = pickle.loads(job.read_bytes())  # written by tools.py
     mute_kernels()
     call(cuda.cuInit(0))
     call(cuda.cuCtxSetCurrent(call(cuda.cuDevicePrimaryCtxRetain(call(cuda.cuDeviceGet(0))))))

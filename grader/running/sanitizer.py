@@ -11,18 +11,15 @@ from __future__ import annotations
 import importlib.util
 import json
 import os
-import pickle
 import shutil
-import subprocess
-import sys
 import tempfile
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import IO
 
 from grader.labs import Lab
 from grader.model import KernelBundle, ToolWatch
+from grader.running.tools import launches, run_tool
 
 SECONDS = 120.0
 """All launches of a kernel together, the start of Python included; a right kernel takes ten."""
@@ -78,44 +75,14 @@ def watch(
     if tool is None:
         return []
     with tempfile.TemporaryDirectory(prefix="sanitized-") as folder:
-        job, progress, report = (Path(folder, name) for name in ("job", "progress", "report"))
-        launches = [(lab.case(case), config) for case, config in pairs]
-        job.write_bytes(pickle.dumps((lab.id, bundle, launches, seed, capability)))
-        command = [
-            tool,
-            "--tool",
-            "memcheck",
-            "--print-limit",
-            str(MAX_ERRORS),
-            "--log-file",
-            str(report),
-            sys.executable,
-            "-m",
-            "grader.running.sanitized",
-            str(job),
-            str(progress),
-        ]
-        run_tool(command, gpu, SECONDS)
+        progress, report = Path(folder, "progress"), Path(folder, "report")
+        memcheck = ("--tool", "memcheck", "--print-limit", str(MAX_ERRORS), "--log-file", str(report))
+        launching = launches(Path(folder), lab, bundle, pairs, seed, capability)
+        run_tool([tool, *memcheck, *launching], gpu, SECONDS)
         seen = _bounded(report)
         return (
             watches(_bounded(progress), read_report(seen)) if SUMMARY in seen else []
         )  # without it the tool did not come to its end
-
-
-def run_tool(command: Sequence[str], gpu: str, seconds: float, printed: int | IO[bytes] = subprocess.DEVNULL) -> None:
-    """Runs it to its end, or ends it and what it started. printed: a file for all that it prints."""
-    with subprocess.Popen(
-        command,
-        env={**os.environ, "CUDA_VISIBLE_DEVICES": gpu, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))},
-        stdin=subprocess.DEVNULL,
-        stdout=printed,
-        stderr=printed,
-        start_new_session=True,
-    ) as process:
-        try:
-            process.wait(seconds)
-        except subprocess.TimeoutExpired:
-            os.killpg(process.pid, 9)
 
 
 def _bounded(path: Path) -> str:
