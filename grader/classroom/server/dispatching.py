@@ -138,7 +138,7 @@ class Dispatcher(threading.Thread):
             state, report = "done", self.journal.put(event.key, replace(event.report, source=None)).report
             counted = self._counted_key(kernel.attempts[0][1])
             if self.journal.get(counted) is None:
-                self.journal.put(counted, replace(event.report, source=None))
+                self.journal.put(counted, replace(event.report, source=None, profile=()))
             self.journal.use(kernel.work, counted, self.setup.device)
         else:
             state, report = "failed", Refusal("not_graded", event.reason)

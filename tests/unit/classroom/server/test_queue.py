@@ -141,6 +141,8 @@ def test_who_is_stuck(store):
 
 def test_a_profile_is_asked_for_by_its_author_and_counts_as_the_verdict_that_it_is_beside(tmp_path):
     with course(tmp_path) as world:
+        graded = world.engine._report
+        world.engine._report = lambda source: replace(graded(source), profile=("warps wait",) if source.profile else ())
         with world.client() as http:
             asked = {"lab": "w8a8", "text": kernel(3), "request": "1" * 32, "profile": True}
             assert http.post("/api/attempts", json=asked).status_code == 202
@@ -150,6 +152,7 @@ def test_a_profile_is_asked_for_by_its_author_and_counts_as_the_verdict_that_it_
         first, second = (world.service.store.attempt(number) for number in (1, 2))
         assert (first.profile, second.profile) == (True, False)
         assert first.key != second.key
+        assert [any("warps wait" in text for text, _ in one.answer.remarks) for one in (first, second)] == [True, False]
         assert len(world.engine.given) == 1, "a verdict with a profile is one without"
         world.service.setup = replace(world.service.setup, device=replace(H200, kind="cpu"))
         with world.client() as http:
