@@ -1,5 +1,5 @@
 """`python -m bench race`, `encoder`, `decoder` and `figures`: kernels against cuBLAS fp16, whole models, as data and as drawings;
-`students`: the grader's own speed."""
+`students` and `serving`: the grader's own speed."""
 
 from __future__ import annotations
 
@@ -140,6 +140,41 @@ def students(
     before, after = text[: text.index(BEGIN) + len(BEGIN)], text[text.index(END) :]
     write_whole(document, f"{before}\n\n{table(loaded())}\n{after}")
     typer.echo(table([record]))
+
+
+@app.command()
+def serving(
+    lab: Annotated[list[str] | None, typer.Option(help="Only this lab; can be repeated.")] = None,
+    count: Annotated[int, typer.Option("--students", min=1, help="How many submit.")] = 20,
+    submissions: Annotated[int, typer.Option(min=1, help="How many they submit at once, 5 each at most.")] = 60,
+    idle: Annotated[int, typer.Option(min=0, help="How many are submitted one after the other, then.")] = 6,
+    limit: Annotated[float, typer.Option(help="Seconds that the queue is waited for.")] = 150.0,
+    jobs: Annotated[int | None, typer.Option(min=1, help="As `serve` has it.")] = None,
+    device: Annotated[DeviceChoice, typer.Option(help="auto: the GPU if there is one.")] = DeviceChoice.auto,
+    json_file: Annotated[
+        Path | None, typer.Option("--json", help="Where to write the record; default: bench/results/serving_<gpu>.json.")
+    ] = None,
+) -> None:
+    """Time a real course server on this machine: a full queue, then an idle one."""
+    from bench.serving import measure, to_json
+    from bench.students import RESULTS
+    from grader.gpu.devices import UnusableDevice, choose, visible_gpus
+    from grader.judging.rubric import slug
+    from grader.labs import all_labs
+
+    try:
+        chosen, _ = choose(device.value)
+    except UnusableDevice as problem:
+        raise refuse(str(problem)) from None
+    labs = lab or [name for name, one in all_labs().items() if not one.bonus]
+    arguments = ["--jobs", str(jobs)] if jobs else []
+    gpus = visible_gpus() if chosen.kind == "cuda" else 0
+    record = measure(
+        chosen, gpus, labs, count, submissions, idle, limit, arguments, lambda text: errors.print(text)
+    )
+    path = json_file or RESULTS / f"serving_{slug(record.device)}.json"
+    write_whole(path, to_json(record))
+    typer.echo(to_json(record))
 
 
 @app.command()

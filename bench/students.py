@@ -73,11 +73,16 @@ def hand_in(folder: Path, students: int, equal: float) -> int:
         own = student if student < distinct else 0
         for lab in all_labs().values():
             if not lab.bonus:
-                text = (ROOT / "solutions" / f"{lab.id}.py").read_text(encoding="utf-8")
-                renamed = re.sub(r"\b(acc|pid)\b", rf"\1_{own}", text)
-                assert renamed != text, lab.id
-                (place / f"{lab.id}.py").write_text(renamed, encoding="utf-8")
+                (place / f"{lab.id}.py").write_text(own_text(lab.id, own), encoding="utf-8")
     return distinct
+
+
+def own_text(lab: str, number: int) -> str:
+    """The lab's solution with names that no other number has."""
+    text = (ROOT / "solutions" / f"{lab}.py").read_text(encoding="utf-8")
+    renamed = re.sub(r"\b(acc|pid)\b", rf"\1_{number}", text)
+    assert renamed != text, lab
+    return renamed
 
 
 class Counted:
