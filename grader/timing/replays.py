@@ -51,7 +51,7 @@ class Evidence:
     """What was seen after one run. fault: "" or a sentence, MISFIT when an output is wrong.
 
     launch: the worst one. share: how much of its bound the worst row used. mean_square: see freivalds.py.
-    outputs: fp16 [launches, M, N] on the host, when asked for or when an output is wrong.
+    outputs: fp16 [launches, M, N] on the host, when asked for or when an output is wrong; they hold until others are kept.
     """
 
     fault: str
@@ -160,7 +160,7 @@ class Stage:
         evidence = self._evidence(pending.draw, pending.ran, self.numbers.tolist())
         if evidence.fault:
             self.arena.clear()
-        return replace(evidence, outputs=self.y.cpu()) if keep or evidence.fault == MISFIT else evidence
+        return replace(evidence, outputs=_on_host(self.y)) if keep or evidence.fault == MISFIT else evidence
 
     def _differs(self, places: Places, chunk: range, name: str, right: torch.Tensor) -> torch.Tensor:
         return (self.arena.words(places, name)[chunk.start : chunk.stop] != self.arena.layouts[name].words(right)).any()
@@ -194,6 +194,17 @@ class Stage:
     def check(self, draw: Draw, launch: int, y: torch.Tensor, roundings: int) -> Finding:
         """One output in full, against fp64. For when the kernel is unloaded."""
         return compare(y.to(self.device), self.lab.reference(self.problem(draw, launch), roundings))
+
+
+def _on_host(y: torch.Tensor) -> torch.Tensor:
+    """A copy that holds until the next one is made: new pages each time would cost more than the transfer."""
+    global _host
+    if _host.numel() < y.numel():
+        _host = torch.empty(y.numel(), dtype=y.dtype)
+    return _host[: y.numel()].view(y.shape).copy_(y)
+
+
+_host = torch.empty(0, dtype=torch.float16)
 
 
 class _Part:
