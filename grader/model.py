@@ -5,6 +5,7 @@ read -> Submission -> build -> KernelBundle -> run -> Outcome / SpeedSample -> c
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import IntEnum
@@ -472,15 +473,15 @@ class HotLine:
 
 @dataclass(frozen=True)
 class Profile:
-    """What the GPU's counters say of one launch: microseconds, shares of what the GPU can do by name, warps on an SM on average, and
-    the lines where they were met most often."""
+    """What is known of one launch: the lines where its warps were met most often, and by the GPU's counters, where those were read,
+    microseconds, shares of what the GPU can do by name, and warps on an SM on average."""
 
     case: str
     config: int
-    us: float
-    peaks: Mapping[str, float]
-    warps: float
     lines: tuple[HotLine, ...]
+    us: float = math.nan
+    peaks: Mapping[str, float] = field(default_factory=dict)
+    warps: float = math.nan
 
 
 @dataclass(frozen=True)

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from grader.model import KernelSource, Profile
+from grader.judging.advice import advice, describe_facts
+from grader.labs import Lab
+from grader.model import BuildFacts, KernelBundle, KernelSource, Profile, SpeedSample
 
 MAX_LINE = 60
 WORTH_TELLING = 1.2
@@ -32,20 +34,37 @@ REASONS = {
 """What a warp waits for, by ncu's names of stalls. `selected` is none: it goes on."""
 
 
-def profile_texts(source: KernelSource, profiles: Sequence[Profile] | str) -> tuple[str, ...]:
-    """A text a launch: a line of the whole, then one of each line where its warps were met. A sentence in place of profiles says why
-    there are none."""
-    if isinstance(profiles, str):
-        return (f"no profile: {profiles}",)
+def profile_texts(source: KernelSource, profiles: Sequence[Profile]) -> tuple[str, ...]:
+    """A text a launch: a line of the whole, then one of each line where its warps were met."""
     return tuple("\n".join([_whole(one), *_lines(source, one)]) for one in profiles)
+
+
+def build_texts(
+    why: str, lab: Lab, source: KernelSource, built: KernelBundle, samples: Sequence[SpeedSample], capability: int
+) -> tuple[str, ...]:
+    """What there is without a profile: why there is none, then a text for each config that is the fastest of a case, of its binary and
+    of what stands out in it."""
+    cases: dict[tuple[int, BuildFacts], list[str]] = {}
+    for one in samples:
+        binary = None if one.config is None else built.binary(one.case, one.config, capability)
+        if binary is not None and one.status == "timed":
+            cases.setdefault((binary.config, binary.facts), []).append(one.case)
+    texts = [f"no profile: {why}{'. What the compiler made of the fastest configs:' if cases else ''}"]
+    for (index, facts), names in cases.items():
+        config = next(one for one in built.configs if one.index == index)
+        found = advice(facts, config, lab, source, capability)
+        texts.append("\n".join([f"{', '.join(names)}, config {index}: {describe_facts(facts)}", *found]))
+    return tuple(texts)
 
 
 def _whole(profile: Profile) -> str:
     peaks = ", ".join(f"{name} {share:.0%}" for name, share in profile.peaks.items() if share == share)
-    return (
-        f"{profile.case}, config {profile.config}: {profile.us:.1f} us, {profile.warps:.1f} warps on an SM; "
-        f"of what the GPU can do: {peaks}. Where its warps were met:"
+    counted = (
+        f"{profile.us:.1f} us, {profile.warps:.1f} warps on an SM; of what the GPU can do: {peaks}. Where its warps were met:"
+        if peaks
+        else "where its warps were met, by Proton (ncu would count what the GPU did, too):"
     )
+    return f"{profile.case}, config {profile.config}: {counted}"
 
 
 def _lines(source: KernelSource, profile: Profile) -> list[str]:

@@ -17,7 +17,7 @@ import torch
 
 from grader.building import BinaryCache, BuildOptions, Scope, assignments, build, with_binaries
 from grader.judging.judge import Launched, Terms
-from grader.judging.profile_texts import profile_texts
+from grader.judging.profile_texts import build_texts, profile_texts
 from grader.judging.rubric import Rubric, load_rubric, load_tiers
 from grader.judging.scoring import facts_of, refused
 from grader.labs import Lab
@@ -402,7 +402,11 @@ def judge_gpu_run(
     problems = {case.name: make_problem(lab, case, terms.seed) for case in lab.cases}
     launched = Launched(lab, source, built, problems, run.outcomes, tuple(watched), run.samples, run.tool)
     report = lab_report(launched, terms, how)
-    return replace(report, profile=profile_texts(source, run.profiles))
+    if isinstance(run.profiles, str):
+        texts = build_texts(run.profiles, lab, source, built, run.samples, terms.capabilities[0])
+    else:
+        texts = profile_texts(source, run.profiles)
+    return replace(report, profile=texts)
 
 
 class _Counter:

@@ -11,7 +11,8 @@ from rich.text import Text
 from grader.compile_errors import headline
 from grader.compile_errors.excerpt import INDENT
 from grader.compile_errors.named_line import with_lines
-from grader.model import BuildFacts, Config, KernelSource, LabReport, Report, TestResult
+from grader.judging.advice import describe_facts
+from grader.model import Config, KernelSource, LabReport, Report, TestResult
 from grader.reporting.causes import Cause, causes, failing, next_place, next_thing
 
 MARKS = {
@@ -180,18 +181,6 @@ def _configs_to_show(lab: LabReport) -> list[Config]:
     if not chosen and lab.facts:
         chosen = {min(lab.facts)}
     return [config for config in lab.configs if config.index in chosen]
-
-
-def describe_facts(facts: BuildFacts) -> str:
-    """Build facts in words: registers, spills, shared memory, matrix instruction, load width, occupancy."""
-    matrix = f"{facts.matrix_instruction}{' (int8)' if facts.int8_matrix else ''}"
-    if facts.matrix_instruction == "none":
-        matrix = "no tensor-core instruction"
-    spills = f", spills {facts.spill_bytes} bytes per thread" if facts.spill_bytes else ", no spills"
-    return (
-        f"{facts.registers} registers{spills}, {facts.shared_bytes / 1024:.0f} KB shared, {matrix}, "
-        f"widest load {facts.widest_load_bytes} bytes, {facts.programs_per_sm} programs per SM"
-    )
 
 
 def total(report: Report) -> str:

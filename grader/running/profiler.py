@@ -1,14 +1,16 @@
 """ncu, Nsight Compute: what a launch did to the GPU by the GPU's own counters, and in which lines of the kernel its warps waited.
 
-The launches are made by the process that compute-sanitizer watches, too (sanitized.py), when nothing is timed. What ncu writes names the
-kernel and its instructions; it is read line by line, to a limit.
+The lines are known without ncu, too, from Proton, which comes with Triton. The launches are made by the process that compute-sanitizer
+watches (sanitized.py), when nothing is timed. What ncu and Proton write names the kernel and its instructions; it is read to a limit.
 """
 
 from __future__ import annotations
 
 import csv
+import json
 import math
 import os
+import re
 import shutil
 import tempfile
 from collections.abc import Iterator, Mapping, Sequence
@@ -34,6 +36,20 @@ FORBIDDEN = "ERR_NVGPUCTRPERM"
 MODULE_FILE = "kernel_module.py"
 """The made module's name in a binary's table of lines (building/sandboxed/operations.py)."""
 STALL, GOES_ON = "stall_", "selected"
+SAMPLES, PLACE = "num_samples", re.compile(rf"{re.escape(MODULE_FILE)}:(?:\w+@)?(\d+)")
+"""Proton's samples of a line, and how it writes which line."""
+STALL_OF = {
+    "stalled_dispatch_stall": "stall_dispatch",
+    "stalled_imc_miss": "stall_imc",
+    "stalled_lg_throttle": "stall_lg",
+    "stalled_long_scoreboard": "stall_long_sb",
+    "stalled_math_pipe_throttle": "stall_math",
+    "stalled_mio_throttle": "stall_mio",
+    "stalled_no_instruction": "stall_no_inst",
+    "stalled_short_scoreboard": "stall_short_sb",
+    "stalled_tex_throttle": "stall_tex",
+}
+"""Proton's words for stalls that ncu has others for."""
 
 PEAKS = {
     "DRAM": "dram__throughput.avg.pct_of_peak_sustained_elapsed",
@@ -59,12 +75,38 @@ def installed() -> str | None:
 def profile(
     lab: Lab, bundle: KernelBundle, pairs: Sequence[tuple[str, int]], capability: int, gpu: str
 ) -> list[Profile]:
-    """What these launches did, a case and a config each. Raises NoProfile."""
+    """What these launches did, a case and a config each: ncu's profile, or Proton's where there is none. Raises NoProfile."""
+    try:
+        return _counted(lab, bundle, pairs, capability, gpu)
+    except NoProfile as why:
+        return _sampled(lab, bundle, pairs, capability, gpu, str(why))
+
+
+def _sampled(
+    lab: Lab, bundle: KernelBundle, pairs: Sequence[tuple[str, int]], capability: int, gpu: str, without: str
+) -> list[Profile]:
+    """Lines alone, by Proton's samples. without: why ncu has no profile."""
+    with tempfile.TemporaryDirectory(prefix="profiled-") as folder:
+        samples = Path(folder, "samples")
+        said = _run(launches(Path(folder), lab, bundle, pairs, SEED, capability, str(samples)), gpu)
+        try:
+            with samples.with_suffix(".hatchet").open(encoding="utf-8") as file:
+                hot = sampled_lines(file.read(MAX_BYTES), bundle.made)
+        except (OSError, ValueError, LookupError, TypeError, AttributeError, RecursionError):
+            raise NoProfile(f"{without}; Proton took no samples, {_last_words(said)}") from None
+    found = [Profile(*pair, lines=hot[name]) for pair in pairs if (name := f"{pair[0]} {pair[1]}") in hot]
+    if not any(one.lines for one in found):
+        raise NoProfile(f"{without}; Proton took no samples of the kernel's lines")
+    return found
+
+
+def _counted(
+    lab: Lab, bundle: KernelBundle, pairs: Sequence[tuple[str, int]], capability: int, gpu: str
+) -> list[Profile]:
+    """By ncu. Raises NoProfile."""
     tool = installed()
     if tool is None:
-        raise NoProfile(
-            "Nsight Compute's `ncu` is not installed here; the table of builds says what is known without it"
-        )
+        raise NoProfile("Nsight Compute's `ncu` is not installed here")
     with tempfile.TemporaryDirectory(prefix="profiled-") as folder:
         report = Path(folder, "report.ncu-rep")
         counting = ("--metrics", ",".join(COUNTERS), "--section", "SourceCounters", "--clock-control", "none")
@@ -83,7 +125,7 @@ def profile(
 
 def _profile(pair: tuple[str, int], counted: Mapping[str, float], hot: tuple[HotLine, ...]) -> Profile:
     peaks = {name: counted.get(counter, math.nan) / 100 for name, counter in PEAKS.items()}
-    return Profile(*pair, counted.get(TIME, math.nan) / 1e3, peaks, counted.get(WARPS, math.nan), hot)
+    return Profile(*pair, hot, counted.get(TIME, math.nan) / 1e3, peaks, counted.get(WARPS, math.nan))
 
 
 def _run(command: Sequence[str], gpu: str) -> str:
@@ -100,8 +142,12 @@ def _why(said: str) -> str:
             f"only administrators may read this GPU's counters ({FORBIDDEN}); one of them allows it with the driver's option "
             "NVreg_RestrictProfilingToAdminUsers=0"
         )
+    return f"ncu gave no report, {_last_words(said)}"
+
+
+def _last_words(said: str) -> str:
     last = next((line for line in reversed(said.splitlines()) if line.strip()), "nothing")
-    return f"ncu gave no report; its last words: {last[:200]}"
+    return f"its last words: {last[:200]}"
 
 
 def _rows(text: str) -> Iterator[list[str]]:
@@ -146,6 +192,27 @@ def hot_lines(text: str, made: MadeModule) -> list[tuple[HotLine, ...]]:
         elif launches and row[0].isdigit() and len(row) == len(names):
             launches[-1][file].append(dict(zip(names, row, strict=True)))
     return [_hottest(files, made) for files in launches]
+
+
+def sampled_lines(text: str, made: MadeModule) -> dict[str, tuple[HotLine, ...]]:
+    """The same by the name of a launch, from Proton's tree: below a launch a frame for each line, with its samples by their stalls."""
+    found = {}
+    for launch in json.loads(text)[0]["children"]:
+        files: dict[str, list[dict[str, str]]] = {MODULE_FILE: [], "": []}
+        frames = [launch]
+        while frames:
+            frame = frames.pop()
+            frames += frame["children"]
+            row = {
+                STALL_OF.get(name, name.replace("stalled_", STALL)): str(value)
+                for name, value in frame["metrics"].items()
+            }
+            if SAMPLES in row:
+                line = PLACE.search(frame["frame"]["name"])
+                place = {"Line No": line[1], "# Samples": row[SAMPLES]} if line else {"# Samples": row[SAMPLES]}
+                files[MODULE_FILE if line else ""].append(row | place)
+        found[str(launch["frame"]["name"])] = _hottest(files, made)
+    return found
 
 
 def _hottest(files: Mapping[str, Sequence[Mapping[str, str]]], made: MadeModule) -> tuple[HotLine, ...]:

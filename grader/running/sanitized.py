@@ -1,6 +1,8 @@
 """The process under compute-sanitizer or ncu: launches cubins on tensors that are allocations of exactly their bytes.
 
-    compute-sanitizer --tool memcheck python -m grader.running.sanitized JOB PROGRESS
+    compute-sanitizer --tool memcheck python -m grader.running.sanitized JOB PROGRESS [SAMPLES]
+
+SAMPLES: a file, without its suffix, into which Proton writes where the warps of each launch were met.
 
 Between two tensors lies memory that was given back, so that what runs over the end of one meets no other. Trusted like the process
 that owns a GPU: no Python of a student's, and each launch writes a line of JSON to PROGRESS. It ends with the first launch that fails.
@@ -11,6 +13,8 @@ from __future__ import annotations
 import json
 import pickle
 import sys
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from pathlib import Path
 from typing import Any
 
@@ -29,16 +33,43 @@ APART_BYTES = 1 << 20
 POISON = 0x7E
 
 
-def main(job: Path, progress: Path) -> None:
+def main(job: Path, progress: Path, samples: str = "") -> None:
     """Launches what the job says."""
     lab_id, bundle, launches, seed, capability = pickle.loads(job.read_bytes())  # written by tools.py
     mute_kernels()
+    with _sampling(samples) as scope:
+        _launch_all(lab_id, bundle, launches, seed, capability, progress, scope)
+
+
+@contextmanager
+def _sampling(samples: str) -> Iterator[Callable[[str], AbstractContextManager[object]]]:
+    """Has Proton watch, from before there is a context of CUDA's; yields what gives a launch its name."""
+    if not samples:
+        yield nullcontext
+        return
+    from triton import profiler
+
+    profiler.start(samples, backend="cupti", mode="pcsampling")
+    yield profiler.scope
+    profiler.finalize()
+
+
+def _launch_all(
+    lab_id: str,
+    bundle: KernelBundle,
+    launches: Sequence[tuple[Case, int]],
+    seed: int,
+    capability: int,
+    progress: Path,
+    scope: Callable[[str], AbstractContextManager[object]],
+) -> None:
     call(cuda.cuInit(0))
     call(cuda.cuCtxSetCurrent(call(cuda.cuDevicePrimaryCtxRetain(call(cuda.cuDeviceGet(0))))))
     lab = get_lab(lab_id)
     with progress.open("w", encoding="utf-8") as file:
         for case, config in launches:
-            entry = _launched(lab, bundle, case, config, seed, capability)
+            with scope(f"{case.name} {config}"):
+                entry = _launched(lab, bundle, case, config, seed, capability)
             if entry is not None:
                 print(json.dumps(entry), file=file, flush=True)
                 if not entry["ended"]:
@@ -98,4 +129,4 @@ def _bytes(tensor: torch.Tensor) -> np.ndarray:
 
 
 if __name__ == "__main__":
-    main(Path(sys.argv[1]), Path(sys.argv[2]))
+    main(Path(sys.argv[1]), Path(sys.argv[2]), *sys.argv[3:])

@@ -15,14 +15,21 @@ from grader.model import KernelBundle
 
 
 def launches(
-    folder: Path, lab: Lab, bundle: KernelBundle, pairs: Sequence[tuple[str, int]], seed: int, capability: int
+    folder: Path,
+    lab: Lab,
+    bundle: KernelBundle,
+    pairs: Sequence[tuple[str, int]],
+    seed: int,
+    capability: int,
+    *samples: str,
 ) -> list[str]:
-    """The command that makes launches, a case and a config each, and notes in `folder`/progress what became of them."""
+    """The command that makes launches, a case and a config each, and notes in `folder`/progress what became of them; samples: see
+    sanitized.py."""
     job = folder / "job"
     job.write_bytes(
         pickle.dumps((lab.id, bundle, [(lab.case(case), config) for case, config in pairs], seed, capability))
     )
-    return [sys.executable, "-m", "grader.running.sanitized", str(job), str(folder / "progress")]
+    return [sys.executable, "-m", "grader.running.sanitized", str(job), str(folder / "progress"), *samples]
 
 
 def run_tool(command: Sequence[str], gpu: str, seconds: float, printed: int | IO[bytes] = subprocess.DEVNULL) -> None:

@@ -10,16 +10,33 @@ from grader.reading import read
 from grader.running import profiler
 from tests.submissions import TESTS
 
-with_tool = pytest.mark.skipif(profiler.installed() is None, reason="needs Nsight Compute's ncu")
-pytestmark = [pytest.mark.gpu, pytest.mark.xdist_group("gpu"), with_tool]
+pytestmark = [pytest.mark.gpu, pytest.mark.xdist_group("gpu")]
 
 
-def test_a_profile_names_the_lines_where_warps_wait():
+@pytest.fixture(scope="module")
+def profiled():
+    """Two launches of a solution, a function that profiles them, and the source."""
     lab, (device, _) = get_lab("dds"), choose("cuda")
     source = read(TESTS.parent / "solutions", [lab], all_labs=True).labs["dds"]
     bundle = build(lab, source, BuildOptions((device.capability,), "all", 4))
     pairs = [(case.name, 0) for case in lab.speed_cases[:2]]
-    found = profiler.profile(lab, bundle, pairs, device.capability, "0")
+    return pairs, lambda: profiler.profile(lab, bundle, pairs, device.capability, "0"), source
+
+
+def test_proton_names_the_lines_where_there_is_no_ncu(profiled, monkeypatch):
+    pairs, profile, source = profiled
+    monkeypatch.setattr(profiler, "installed", lambda: None)
+    found = profile()
+    assert [(one.case, one.config, one.peaks) for one in found] == [(*pair, {}) for pair in pairs]
+    text = source.module.splitlines()
+    assert any("tl.load" in text[line.line - 1] or "tl.dot" in text[line.line - 1] for one in found for line in one.lines)
+    assert any(line.reason in REASONS for one in found for line in one.lines)
+
+
+@pytest.mark.skipif(profiler.installed() is None, reason="needs Nsight Compute's ncu")
+def test_a_profile_names_the_lines_where_warps_wait(profiled):
+    pairs, profile, source = profiled
+    found = profile()
     assert [(one.case, one.config) for one in found] == pairs
     for one in found:
         assert 1 < one.us < 1e4

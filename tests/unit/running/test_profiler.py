@@ -3,14 +3,26 @@
 ncu/raw.csv: W4A16's second ladder step, three launches. ncu/source.csv: W8A8's solution, two launches, some of the columns.
 """
 
+import json
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
-from grader.judging.profile_texts import profile_texts
+from grader.judging.profile_texts import REASONS, build_texts, profile_texts
 from grader.labs import get_lab
-from grader.model import Binary, Config, KernelBundle, KernelSource, Launch, MadeModule, Profile, SourceLine
+from grader.model import (
+    Binary,
+    BuildFacts,
+    Config,
+    KernelBundle,
+    KernelSource,
+    Launch,
+    MadeModule,
+    Profile,
+    SourceLine,
+    SpeedSample,
+)
 from grader.running import profiler
 from grader.running.profiler import NoProfile, counters, hot_lines, profile
 
@@ -63,12 +75,27 @@ def test_a_profile_in_words_names_the_students_lines():
     source = KernelSource("w8a8", "W8A8_MM", None, "\n".join(f"line_{at}()" for at in range(1, 201)), tuple(
         SourceLine("w8a8.ipynb cell 5", at) for at in range(1, 201)), Path("w8a8.ipynb"))
     hot = hot_lines(read("source.csv"), MADE)[0]
-    (text,) = profile_texts(source, [Profile("speed_m16", 3, 7.86, {"DRAM": 0.464, "L2": float("nan")}, 4.0, hot)])
+    (text,) = profile_texts(source, [Profile("speed_m16", 3, hot, 7.86, {"DRAM": 0.464, "L2": float("nan")}, 4.0)])
     whole, first, second, *_ = text.split("\n")
     assert whole == "speed_m16, config 3: 7.9 us, 4.0 warps on an SM; of what the GPU can do: DRAM 46%. Where its warps were met:"
     assert first.startswith("w8a8.ipynb cell 5 line 154, `line_154()`: 25% of the samples; 35% of these wait for an instruction")
     assert "for shared memory or a special function" in second
-    assert profile_texts(source, "no case was timed") == ("no profile: no case was timed",)
+    (text,) = profile_texts(source, [Profile("speed_m16", 3, hot)])
+    assert text.split("\n")[0].startswith("speed_m16, config 3: where its warps were met, by Proton")
+    assert text.split("\n")[1] == first
+
+
+def test_without_a_profile_the_builds_of_the_fastest_configs_are_told():
+    facts = BuildFacts(255, 64, 70 << 10, "none", False, 16, 2, 8)
+    built = replace(BUNDLE, binaries={key: replace(one, facts=facts) for key, one in BUNDLE.binaries.items()})
+    source = KernelSource("dds", "DDS_MM", None, "x = 1", (), Path("dds.py"))
+    timed = SpeedSample(PAIR[0], 0, "timed")
+    why, text = build_texts("no counters", LAB, source, built, [timed, SpeedSample("other", None, "failed")], 90)
+    assert why == "no profile: no counters. What the compiler made of the fastest configs:"
+    head, *advised = text.split("\n")
+    assert head.startswith(f"{PAIR[0]}, config 0: 255 registers, spills 64 bytes per thread, 70 KB shared, no tensor-core instruction")
+    assert advised[0].startswith("no tensor-core instruction: there is no tl.dot")
+    assert build_texts("no case was timed", LAB, source, built, [], 90) == ("no profile: no case was timed",)
 
 
 @pytest.mark.parametrize(
@@ -76,7 +103,7 @@ def test_a_profile_in_words_names_the_students_lines():
     [
         ("echo '==ERROR== ERR_NVGPUCTRPERM - The user does not have permission'", "only administrators may read this GPU's counters"),
         ("echo '==ERROR== unknown option'; exit 1", "its last words: ==ERROR== unknown option"),
-        ("exit 1", "its last words: nothing"),
+        ("exit 1", "ncu gave no report, its last words: nothing; Proton took no samples, its last words: "),
         ("echo x > /dev/stderr; touch $(echo \"$@\" | sed 's/.*-o \\([^ ]*\\).*/\\1/')", "ncu counted 0 of"),
     ],
 )
@@ -88,5 +115,45 @@ def test_why_there_is_no_profile(tmp_path, monkeypatch, script, why):
     with pytest.raises(NoProfile, match=why):
         profile(LAB, BUNDLE, [PAIR], 90, "0")
     monkeypatch.setattr(profiler, "installed", lambda: None)
-    with pytest.raises(NoProfile, match="is not installed here"):
+    with pytest.raises(NoProfile, match="is not installed here; Proton took no samples"):
         profile(LAB, BUNDLE, [PAIR], 90, "0")
+
+
+def frame(name, children=(), **metrics):
+    return {"frame": {"name": name, "type": "function"}, "metrics": metrics, "children": list(children)}
+
+
+def sampled(name):
+    """A tree as Proton writes it: the launch's scope, the kernel, and a frame for each line that a warp was met in."""
+    place = f"/tmp/x/{profiler.MODULE_FILE}:"
+    lines = [
+        frame(f"{place}W8A8_MM@7", num_samples=60, num_stalled_samples=50, stalled_long_scoreboard=45, stalled_wait=5, stalled_selected=10),
+        frame(f"{place}8@W8A8_MM", num_samples=30, stalled_barrier=30),
+        frame("/triton/language/standard.py:sum@3", num_samples=10, stalled_wait=10),
+    ]
+    return json.dumps([frame("ROOT", [frame(name, [frame("W8A8_MM", lines)])]), {"CUDA": {}}])
+
+
+def test_protons_samples_have_the_same_lines_and_words():
+    hot = profiler.sampled_lines(sampled("speed_m16 0"), MADE)["speed_m16 0"]
+    assert [(one.line, one.share, one.reason, one.reason_share) for one in hot] == [(107, 0.6, "long_sb", 0.75), (108, 0.3, "barrier", 1.0)]
+    assert set(profiler.STALL_OF.values()) <= {profiler.STALL + name for name in REASONS}
+
+
+@pytest.mark.parametrize("text", ["", "{}", "[]", "[1]", '[{"children": [{}]}]', "[" * 100_000, sampled("another 0")])
+def test_where_proton_writes_something_else_there_is_no_profile(tmp_path, monkeypatch, text):
+    monkeypatch.setattr(profiler, "installed", lambda: None)
+    written = tmp_path / "written"
+    written.write_text(text, encoding="utf-8")
+    monkeypatch.setattr(profiler, "launches", lambda *given: ["cp", str(written), f"{given[-1]}.hatchet"])
+    with pytest.raises(NoProfile, match="Proton took no samples"):
+        profile(LAB, BUNDLE, [PAIR], 90, "0")
+
+
+def test_without_ncu_there_are_protons_lines(tmp_path, monkeypatch):
+    monkeypatch.setattr(profiler, "installed", lambda: None)
+    written = tmp_path / "written"
+    written.write_text(sampled(f"{PAIR[0]} 0"), encoding="utf-8")
+    monkeypatch.setattr(profiler, "launches", lambda *given: ["cp", str(written), f"{given[-1]}.hatchet"])
+    (found,) = profile(LAB, replace(BUNDLE, made=MADE), [PAIR], 90, "0")
+    assert (found.case, found.config, found.peaks, [one.line for one in found.lines]) == (*PAIR, {}, [107, 108])

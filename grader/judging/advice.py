@@ -1,4 +1,4 @@
-"""What a binary's facts mean for its author: sentences that name the number, what it costs and what to try."""
+"""A binary's facts in words, and what they mean for its author: sentences that name the number, what it costs and what to try."""
 
 from __future__ import annotations
 
@@ -15,6 +15,18 @@ FEW_WARPS = 8
 
 NARROW_LOAD_BYTES = 4
 WIDE_LOAD_BYTES = 16
+
+
+def describe_facts(facts: BuildFacts) -> str:
+    """Build facts in words: registers, spills, shared memory, matrix instruction, load width, occupancy."""
+    matrix = f"{facts.matrix_instruction}{' (int8)' if facts.int8_matrix else ''}"
+    if facts.matrix_instruction == "none":
+        matrix = "no tensor-core instruction"
+    spills = f", spills {facts.spill_bytes} bytes per thread" if facts.spill_bytes else ", no spills"
+    return (
+        f"{facts.registers} registers{spills}, {facts.shared_bytes / 1024:.0f} KB shared, {matrix}, "
+        f"widest load {facts.widest_load_bytes} bytes, {facts.programs_per_sm} programs per SM"
+    )
 
 
 def advice(
