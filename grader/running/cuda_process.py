@@ -5,7 +5,9 @@ Nothing of the student's Python ever runs here; a kernel comes as machine code.
 
 from __future__ import annotations
 
+import faulthandler
 import os
+import sys
 import time
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
@@ -63,6 +65,7 @@ def main(connection: Connection, gpu: str) -> None:
     """Answers jobs until the pipe closes. After a CUDA error the context is lost: it answers and ends."""
     os.environ["CUDA_VISIBLE_DEVICES"] = gpu
     mute_kernels()
+    faulthandler.enable(sys.stderr)  # who restarts this process tells nobody why it died
     from grader.timing.clock import TimingSession
 
     torch.set_num_threads(1)  # inputs are small; a thread pool on cores that compile kernels only waits for itself

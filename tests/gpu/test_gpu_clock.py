@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 import time
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
@@ -258,6 +260,26 @@ def test_an_endless_kernel_ends_with_its_process_and_the_next_is_timed(timed, mo
     assert "did not finish" in sample.message
     monkeypatch.undo()
     assert timed("renamed").status == "timed"
+
+
+MANY_POOLS = """
+import torch
+from grader.gpu.memory_pool import MemoryPool
+others = [torch.cuda.MemPool() for _ in range(300)]
+pool = MemoryPool(torch.device("cuda"))
+with pool.use():
+    tensor = torch.ones(1000, device="cuda")
+for _ in range(300):
+    pool.close()
+    pool.wipe()
+assert not tensor.any()
+"""
+
+
+def test_a_process_may_have_made_more_pools_than_there_are_small_numbers():
+    """An id of 257 and more is an object that Python frees, and a process that times a class makes three hundred pools."""
+    ended = subprocess.run([sys.executable, "-c", MANY_POOLS], capture_output=True, text=True, cwd=TESTS.parent, check=False)
+    assert ended.returncode == 0, ended.stderr
 
 
 def test_the_pool_and_all_outputs_are_empty_before_a_replay(kernels):
