@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import filecmp
 import os
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
@@ -10,9 +11,10 @@ from pathlib import Path
 from typing import Literal, get_args
 
 from grader.authoring.bundle import OWN
-from grader.classroom.batch.folders import ROOT, is_archive
+from grader.classroom.batch.folders import ROOT, is_archive, kernels_in
 from grader.classroom.batch.hand_in import HandIn
-from grader.classroom.batch.standing import Standing
+from grader.classroom.batch.standing import Graded, Standing
+from grader.labs import get_lab
 from grader.reading.files import is_source
 
 Fate = Literal[
@@ -111,14 +113,20 @@ def _why(path: Path) -> str:
 
 def account(came: Iterable[Came], hand_ins: Sequence[HandIn], standings: Sequence[Standing]) -> list[Accounted]:
     """What became of every file. hand_ins: all that came in, those too that were not asked for."""
-    claims, outcomes = Claims(hand_ins), _outcomes(standings)
+    claims, outcomes, counting = (
+        Claims(hand_ins),
+        _outcomes(standings),
+        {one.graded.hand_in.key: one.graded for one in standings},
+    )
     found = []
     for one in came:
         mine = [_fate(one, hand_in, claims, outcomes) for hand_in in (claims.owners(one.path) if one.path else ())]
         if one.path in claims.read:
             found.append(Accounted(one.name, "read for names and times"))
         elif mine:
-            found.append(min(mine, key=lambda fate: FATES.index(fate.fate)))
+            first = min(mine, key=lambda fate: FATES.index(fate.fate))
+            why = _replaced(one, [counting[holder.key] for holder in claims.owners(one.path) if holder.key in counting])
+            found.append(replace(first, fate="superseded", reason=why) if why and first.fate == "graded" else first)
         elif one.systems:
             found.append(Accounted(one.name, "of a system"))
         else:
@@ -182,6 +190,20 @@ def _fate(one: Came, hand_in: HandIn, claims: Claims, outcomes: Mapping[str, Fat
     return Accounted(
         one.name, "left out", hand_in.student, left.get(one.path or Path(), "is no .py, .ipynb or .zip file")
     )
+
+
+def _replaced(one: Came, graded: Sequence[Graded]) -> str:
+    """Why a file that was read is not what is graded: all kernels that it has were taken from other files. "" where one was not."""
+    assert one.path is not None
+    kernels = kernels_in([one.path]) if is_source(one.path) else set()
+    others = set[str]()
+    for report in (each.report for each in graded):
+        for lab_id, lab in report.labs.items():
+            if get_lab(lab_id).kernel in kernels:
+                if lab.source is None or filecmp.cmp(one.path, lab.source.path, shallow=False):
+                    return ""
+                others.add(lab.source.path.name)
+    return f"its kernel is taken from {' and '.join(sorted(others))}" if others else ""
 
 
 def _given_out(one: Came, hand_in: HandIn) -> bool:

@@ -9,6 +9,7 @@ import tempfile
 import zipfile
 from collections import Counter
 from contextlib import suppress
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -16,12 +17,17 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from grader.classroom.batch.accounts import FATES, account, everything_below, tally
+from grader.classroom.batch.coordinating import without_verdict
 from grader.classroom.batch.intake import UnusableSubmissions, collect
 from grader.classroom.batch.marks import Rules
 from grader.classroom.batch.standing import Graded, standings
-from grader.model import Report
+from grader.judging.rubric import load_rubric
+from grader.labs import get_lab
+from grader.model import Refusal, Report
+from grader.reading import read
 from grader.reading.files import is_source
 from tests.stub_class import DEVICE
+from tests.submissions import TESTS
 from tests.unit.classroom.test_intake import write, zipped
 
 LAYOUTS = ("nbgrader", "folders", "canvas", "moodle", "gradescope")
@@ -211,6 +217,22 @@ def test_superseded_deeper_doubled_and_links(tmp_path):
     assert fates(root, tmp_path) == {
         "ann/w8a8.py": "graded", "ann/link.py": "graded", "ann/more/dds.py": "left out", "ben.py": "graded", "ben/w8a8.py": "superseded",
         "cat/a/w8a8.py": "graded", "cat/b/w8a8.py": "left out", "stray.xlsx": "not recognised", "dan": "not recognised",
+    }  # fmt: skip
+
+
+def test_a_file_whose_kernel_is_taken_from_another_is_superseded(tmp_path):
+    root = write(tmp_path / "class", "ann/notes.py")
+    for name, style in {"w8a8.py": "w8a8_plain", "first_try.py": "w8a8_descriptor", "dds.py": "dds_plain"}.items():
+        shutil.copy(TESTS / "styles" / f"{style}.py", root / "ann" / name)
+    intake = collect(root, tmp_path / "w")
+    read_in = read(intake.hand_ins[0].path, [get_lab("w8a8"), get_lab("dds")])
+    refused = {lab: without_verdict(lab, Refusal("not_graded", "no"), load_rubric(), False) for lab in read_in.labs}
+    labs = {lab: replace(report, source=read_in.labs[lab], status="graded") for lab, report in refused.items()}
+    found = standings([Graded(intake.hand_ins[0], Report("ann", DEVICE, None, labs))], Rules())
+    fates_and_reasons = {one.file: (one.fate, one.reason) for one in account(intake.came, intake.hand_ins, found)}
+    assert fates_and_reasons == {
+        "ann/w8a8.py": ("graded", ""), "ann/dds.py": ("graded", ""), "ann/notes.py": ("graded", ""),
+        "ann/first_try.py": ("superseded", "its kernel is taken from w8a8.py"),
     }  # fmt: skip
 
 
