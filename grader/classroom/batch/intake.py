@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import errno
 import os
+import unicodedata
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
@@ -106,7 +107,8 @@ def _nothing_recognised(path: Path, found: Sequence[HandIn], came: Sequence[Came
 
 
 def _with_numbers_apart(hand_ins: Sequence[HandIn]) -> list[HandIn]:
-    """Students whom a platform gave one name and different numbers are different students."""
+    """Students whom a platform gave one name and different numbers are different students; a name's letters may be composed or not."""
+    hand_ins = [replace(one, student=unicodedata.normalize("NFC", one.student)) for one in hand_ins]
     numbers: dict[str, set[str]] = {}
     for one in hand_ins:
         numbers.setdefault(one.student, set()).add(one.number)

@@ -249,6 +249,12 @@ def test_two_of_one_name_are_two(tmp_path):
     assert [(one.student, one.name) for one in intake.hand_ins] == [("Wei Zhang (501)", "Wei Zhang"), ("Wei Zhang (502)", "Wei Zhang")]
 
 
+def test_a_name_in_composed_and_in_separate_letters_is_one_student(tmp_path):
+    root = write(tmp_path / "class", "m\u00fcller/w8a8.py", "mu\u0308ller/w8a8.py")
+    assert {one.student for one in collect(root, tmp_path / "w").hand_ins} == {"m\u00fcller"}
+    assert sorted(fates(root, tmp_path).values()) == ["graded", "superseded"]
+
+
 def test_a_folder_that_cannot_be_read_is_an_entry(tmp_path):
     root = write(tmp_path / "class", "ann/w8a8.py")
     (root / "ben").mkdir(mode=0)
