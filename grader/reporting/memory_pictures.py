@@ -26,7 +26,11 @@ from grader.reporting.pictures import (
     SKY,
     VERMILLION,
     Picture,
+    box,
     composed,
+    lettered,
+    named_rows,
+    one_line,
 )
 from grader.reporting.traffic_words import counted, mega, shape_of, short
 from grader.traffic import (
@@ -98,9 +102,7 @@ def programs(traffic: Traffic) -> Picture | None:
 
     steps = [_box(program) for program in first[:3]]
     words = ", ".join(f"program {program.number} owns {step}" for program, step in zip(first[:3], steps, strict=True))
-    return composed(
-        _height(shape) + 0.25, draw, f"{title.replace(chr(10), ' ')}. Tiles of Y [{shape[0]}, {shape[1]}]: {words}."
-    )
+    return composed(_height(shape) + 0.25, draw, f"{one_line(title)}. Tiles of Y [{shape[0]}, {shape[1]}]: {words}.")
 
 
 def one_program(traffic: Traffic, number: int) -> Picture:
@@ -180,11 +182,8 @@ def slices_of_k(traffic: Traffic) -> Picture | None:
                     edgecolor=INK,
                     linewidth=0.6,
                 )
-        axes.set_yticks(
-            range(len(mine)), [f"slice {row}: program {program.number}" for row, program in enumerate(mine)]
-        )
-        axes.set(xlim=(0, depth), ylim=(len(mine) - 0.4, -0.6), xlabel="k: columns of X that it reads", title=title)
-        axes.tick_params(axis="y", length=0)
+        named_rows(axes, [f"slice {row}: program {program.number}" for row, program in enumerate(mine)])
+        axes.set(xlim=(0, depth), xlabel="k: columns of X that it reads", title=title)
 
     words = "; ".join(
         f"slice {row} reads k = " + ", ".join(f"{low} to {high - 1}" for low, high in program.reads[x].runs[1][:4])
@@ -236,7 +235,7 @@ def reads(traffic: Traffic) -> Picture | None:
         bar.update_ticks()
 
     words = "; ".join(f"{short(tensor.name)}: {fact}" for tensor, fact in zip(shown, facts, strict=True))
-    return composed(3.1, draw, f"How often each element is loaded. {words.replace(chr(10), ' ')}.")
+    return composed(3.1, draw, f"How often each element is loaded. {one_line(words)}.")
 
 
 def _read_fact(tensor: TensorTraffic) -> str:
@@ -297,10 +296,9 @@ def order_in_l2(traffic: Traffic, cache: Cache, repeats: int = 1, orders: Sequen
         axes.axvline(
             needed, color=VERMILLION, linewidth=1.4, linestyle="--", label=f"each byte once: {needed:.3g} {unit}"
         )
-        axes.set_yticks(range(len(orders)), [order.name for order in orders])
-        axes.tick_params(axis="y", length=0)
+        named_rows(axes, [order.name for order in orders])
         most = max(missed.total for missed in found) / scale
-        axes.set(xlim=(0, most * 1.22), ylim=(len(orders) - 0.4, -0.6), xlabel=f"{unit} that L2 fetches from DRAM")
+        axes.set(xlim=(0, most * 1.22), xlabel=f"{unit} that L2 fetches from DRAM")
         handles, labels = axes.get_legend_handles_labels()
         figure.legend(handles, labels, loc="outside lower center", ncols=4)
         title = (
@@ -340,20 +338,19 @@ def coalesced(traffic: Traffic, found: Coalescing) -> Picture:
     rows = -(-len(shown) // SECTORS_A_ROW)
 
     def draw(figure: Figure) -> None:
-        from matplotlib.patches import Patch, Rectangle
+        from matplotlib.patches import Patch
 
         axes = figure.add_subplot()
         for place, sector in enumerate(shown.tolist()):
             row, column = divmod(place, SECTORS_A_ROW)
-            axes.add_patch(
-                Rectangle((column + 0.1, row + 0.12), BOX, 0.62, facecolor=PAPER, edgecolor=INK, linewidth=0.8)
-            )
+            high, left = (row + 0.12, row + 0.74), column + 0.1
+            box(axes, high, (left, left + BOX), facecolor=PAPER, edgecolor=INK, linewidth=0.8)
             inside = (starts + width > 32 * sector) & (starts < 32 * sector + 32)
             for start in np.unique(starts[inside]).tolist():
-                low, high = max(start - 32 * sector, 0), min(start + width - 32 * sector, 32)
-                at, wide = column + 0.1 + BOX * low / 32, BOX * max(high - low, 2) / 32
-                axes.add_patch(Rectangle((at, row + 0.12), wide, 0.62, facecolor=SKY, edgecolor="none"))
-            axes.text(column + 0.53, row + 0.43, _lanes(lanes[inside]), ha="center", va="center", size=7.5, color=DARK)
+                first, end = max(start - 32 * sector, 0), min(start + width - 32 * sector, 32)
+                wide = (left + BOX * first / 32, left + BOX * max(end, first + 2) / 32)
+                box(axes, high, wide, facecolor=SKY, edgecolor="none")
+            lettered(axes, column + 0.53, row + 0.43, _lanes(lanes[inside]), size=7.5, color=DARK)
             if place == 0 or sector != shown[place - 1] + 1:
                 axes.plot([column + 0.04, column + 0.04], [row + 0.06, row + 0.8], color=VERMILLION, linewidth=2)
         axes.set(xlim=(0, SECTORS_A_ROW), ylim=(rows, 0))
@@ -390,32 +387,19 @@ def nibbles(traffic: Traffic) -> Picture | None:
     numbers = sorted({thread for word in words for column in columns for thread in holders.get((word, column), [])})
 
     def draw(figure: Figure) -> None:
-        from matplotlib.patches import Rectangle
-
         axes = figure.add_subplot()
         for row, word in enumerate(words):
             for across, column in enumerate(columns):
                 held = holders.get((word, column))
                 if not held:
                     continue
+                wide = (across, across + 1)
                 for nibble in range(factor):
                     thread = held[nibble * len(held) // factor]
-                    colour = palette[numbers.index(thread) % len(palette)]
-                    axes.add_patch(
-                        Rectangle(
-                            (across, factor * row + nibble), 1, 1, facecolor=colour, edgecolor=PAPER, linewidth=0.8
-                        )
-                    )
-                    axes.text(
-                        across + 0.5,
-                        factor * row + nibble + 0.5,
-                        str(thread),
-                        ha="center",
-                        va="center",
-                        size=7.5,
-                        color=DARK,
-                    )
-                axes.add_patch(Rectangle((across, factor * row), 1, factor, fill=False, edgecolor=INK, linewidth=1.4))
+                    colour, at = palette[numbers.index(thread) % len(palette)], factor * row + nibble
+                    box(axes, (at, at + 1), wide, facecolor=colour, edgecolor=PAPER, linewidth=0.8)
+                    lettered(axes, across + 0.5, at + 0.5, str(thread), size=7.5, color=DARK)
+                box(axes, (factor * row, factor * row + factor), wide, fill=False, edgecolor=INK, linewidth=1.4)
         axes.set(xlim=(0, len(columns)), ylim=(factor * len(words), 0))
         axes.set_xticks([at + 0.5 for at in range(len(columns))], [str(column) for column in columns])
         ticks = [factor * row + nibble for row in range(len(words)) for nibble in range(factor)]
@@ -431,7 +415,7 @@ def nibbles(traffic: Traffic) -> Picture | None:
         if times == 1
         else f"threads {', '.join(str(thread) for thread in sample[:8])} hold elements of"
     )
-    alt = f"{title.replace(chr(10), ' ')}, in Triton's default layout: {said} the first word."
+    alt = f"{one_line(title)}, in Triton's default layout: {said} the first word."
     return composed(1.0 + 0.19 * factor * len(words), draw, alt)
 
 
@@ -472,13 +456,9 @@ def _packing(sizes: Sequence[str]) -> int:
 
 
 def _tile(axes: Axes, program: ProgramTraffic, colour: Any) -> None:
-    from matplotlib.patches import Rectangle
-
     assert program.tile is not None
-    for (top, bottom), (left, right) in _rectangles(*program.tile.runs):
-        axes.add_patch(
-            Rectangle((left, top), right - left, bottom - top, facecolor=colour, edgecolor=PAPER, linewidth=0.8)
-        )
+    for rows, columns in _rectangles(*program.tile.runs):
+        box(axes, rows, columns, facecolor=colour, edgecolor=PAPER, linewidth=0.8)
 
 
 def _rectangles(rows: Runs, columns: Runs) -> list[tuple[tuple[int, int], tuple[int, int]]]:
@@ -497,40 +477,23 @@ def _number(axes: Axes, program: ProgramTraffic, colour: tuple[float, ...], shap
     if left // (right - left) % every:
         return
     ink = LIGHT if 0.3 * colour[0] + 0.59 * colour[1] + 0.11 * colour[2] < 0.52 else DARK
-    axes.text(
-        (left + right) / 2,
-        (top + bottom) / 2,
-        str(program.number),
-        ha="center",
-        va="center",
-        color=ink,
-        size=8 if share < 0.09 else 9,
-    )
+    size = 8 if share < 0.09 else 9
+    lettered(axes, (left + right) / 2, (top + bottom) / 2, str(program.number), color=ink, size=size)
 
 
 def _regions(axes: Axes, traffic: Traffic, name: str, part: Any, colour: str, first: Any) -> None:
     """One matrix, and in it what a program touches; a tensor of blocks as a row of blocks."""
-    from matplotlib.patches import Rectangle
-
     layout = traffic.layouts[name]
     blocks = len(layout.shape) > 2
     high, wide = (1, layout.shape[0]) if blocks else (layout.shape[0], layout.shape[1])
-    axes.add_patch(Rectangle((0, 0), wide, high, facecolor=PAPER, edgecolor=FAINT, linewidth=0.8))
+    box(axes, (0, high), (0, wide), facecolor=PAPER, edgecolor=FAINT, linewidth=0.8)
     if part is not None:
-        for (top, bottom), (left, right) in _rectangles(
-            ((0, 1),) if blocks else part.runs[0], part.runs[0 if blocks else 1]
-        ):
-            axes.add_patch(
-                Rectangle((left, top), right - left, bottom - top, facecolor=colour, edgecolor=INK, linewidth=0.7)
-            )
+        for place in _rectangles(((0, 1),) if blocks else part.runs[0], part.runs[0 if blocks else 1]):
+            box(axes, *place, facecolor=colour, edgecolor=INK, linewidth=0.7)
     if first is not None:
         tile = region(layout, [ElementNumbers(layout).elements(first)])
-        (top, bottom), (left, right) = ((0, 1), tile.box[0]) if blocks else (tile.box[0], tile.box[1])
-        axes.add_patch(
-            Rectangle(
-                (left, top), right - left, bottom - top, fill=False, edgecolor=VERMILLION, hatch="////", linewidth=1.4
-            )
-        )
+        place = ((0, 1), tile.box[0]) if blocks else (tile.box[0], tile.box[1])
+        box(axes, *place, fill=False, edgecolor=VERMILLION, hatch="////", linewidth=1.4)
     axes.set(xlim=(0, wide), ylim=(high, 0), title=f"{short(name)} {shape_of(layout.shape)}")
     axes.title.set_fontsize(8.5)
     axes.spines[["top", "right"]].set_visible(True)

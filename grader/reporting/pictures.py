@@ -135,8 +135,29 @@ def _plain_logarithms(figure: Figure) -> None:
             axis.set_minor_formatter(Plain())
 
 
-def _one_line(title: str) -> str:
+def one_line(title: str) -> str:
+    """A title as part of a sentence."""
     return " ".join(title.split())
+
+
+def box(axes: Axes, rows: tuple[float, float], columns: tuple[float, float], **style: Any) -> None:
+    """A rectangle over these rows and columns."""
+    from matplotlib.patches import Rectangle
+
+    (top, bottom), (left, right) = rows, columns
+    axes.add_patch(Rectangle((left, top), right - left, bottom - top, **style))
+
+
+def lettered(axes: Axes, x: float, y: float, text: str, **style: Any) -> None:
+    """Text around a point."""
+    axes.text(x, y, text, **{"ha": "center", "va": "center", **style})
+
+
+def named_rows(axes: Axes, names: Sequence[str], above: float = 0.6) -> None:
+    """A row for each name, from top to bottom."""
+    axes.set_ylim(len(names) - 0.4, -above)
+    axes.set_yticks(range(len(names)), names)
+    axes.tick_params(axis="y", length=0)
 
 
 # ---------------------------------------------------------------- the output
@@ -153,7 +174,7 @@ MAX_TILE_LINES = 40
 def error_map(errors: ErrorMap) -> Picture:
     """Y with each element's verdict and the lines between tiles; tiles that hold a wrong element are outlined."""
     from matplotlib.colors import ListedColormap
-    from matplotlib.patches import Patch, Rectangle
+    from matplotlib.patches import Patch
 
     wrong, total = wrong_tiles(errors)
     shape = f"Y [{errors.M}, {errors.N}]"
@@ -184,19 +205,10 @@ def error_map(errors: ErrorMap) -> Picture:
             if len(wrong) < total <= MAX_TILE_LINES**2:
                 for row, column in wrong:
                     wide, high = min(columns, errors.N - column), min(rows, errors.M - row)
-                    inset = 0.004 * errors.N, 0.004 * errors.N if errors.M > errors.N / 12 else 0.0
-                    corner = column + inset[0], row + inset[1]
-                    axes.add_patch(
-                        Rectangle(
-                            corner,
-                            wide - 2 * inset[0],
-                            high - 2 * inset[1],
-                            fill=False,
-                            edgecolor=VERMILLION,
-                            linewidth=1.5,
-                            zorder=3,
-                        )
-                    )
+                    inset = 0.004 * errors.N
+                    flat = inset if errors.M > errors.N / 12 else 0.0
+                    inside = (row + flat, row + high - flat), (column + inset, column + wide - inset)
+                    box(axes, *inside, fill=False, edgecolor=VERMILLION, linewidth=1.5, zorder=3)
             axes.set_xticks(_edges(columns, errors.N))
             axes.set_yticks(_edges(rows, errors.M))
         # Title and legend are the figure's: axes that keep Y's shape may be narrow, or end high above the lower edge.
@@ -229,8 +241,7 @@ def values(name: str, got: torch.Tensor, expected: torch.Tensor, wrong: torch.Te
             )
             axes.text(left, -0.3, title, color=INK)
             for row, column in np.ndindex(rows, columns):
-                text = f"{tile[row, column].item():.3g}"
-                axes.text(left + column + 0.5, row + 0.5, text, ha="center", va="center", color=BLACK)
+                lettered(axes, left + column + 0.5, row + 0.5, f"{tile[row, column].item():.3g}", color=BLACK)
         axes.set(
             xlim=(0, 2 * columns + 0.5),
             ylim=(rows, -0.8),
@@ -318,7 +329,7 @@ def quantisation(row: torch.Tensor, scale: float, *, bits: int = 8, name: str = 
         if clamped or len(outliers):
             axes.legend(loc="upper left")
 
-    alt = f"Histogram of {_one_line(title)}. Scale {scale:.4g}; {len(outliers)} levels hold outliers."
+    alt = f"Histogram of {one_line(title)}. Scale {scale:.4g}; {len(outliers)} levels hold outliers."
     return _draw(2.5, draw, alt)
 
 
@@ -362,14 +373,12 @@ def bsr_pattern(crow: torch.Tensor, col: torch.Tensor, K: int, *, block: int = 3
         beside.tick_params(length=0)
         beside.spines["right"].set_visible(False)
 
-    alt = f"Block pattern of {_one_line(title)}. Block rows hold {min(blocks, default=0)} to {max(blocks, default=0)} blocks."
+    alt = f"Block pattern of {one_line(title)}. Block rows hold {min(blocks, default=0)} to {max(blocks, default=0)} blocks."
     return _draw(float(np.clip(0.9 + 3.4 * rows / max(1, width), 1.6, 4.8)), draw, alt)
 
 
 def int4_word(word: int, *, row: int = 0, column: int = 0) -> Picture:
     """One int32 word of packed weights: its 32 bits, the eight nibbles and the element each of them is."""
-    from matplotlib.patches import Rectangle
-
     pattern = int(word) & 0xFFFFFFFF
     nibbles = [(pattern >> 4 * i) & 0xF for i in range(8)]
     values = [nibble - 16 if nibble > 7 else nibble for nibble in nibbles]
@@ -377,21 +386,13 @@ def int4_word(word: int, *, row: int = 0, column: int = 0) -> Picture:
     def draw(axes: Axes) -> None:
         for i, (nibble, value) in enumerate(zip(nibbles, values, strict=True)):
             left = 28 - 4 * i
-            axes.add_patch(Rectangle((left, 1.0), 4, 1.0, facecolor=(SKY, PAPER)[i % 2], edgecolor=INK, linewidth=1.0))
+            box(axes, (1.0, 2.0), (left, left + 4), facecolor=(SKY, PAPER)[i % 2], edgecolor=INK, linewidth=1.0)
             ink = BLACK if i % 2 == 0 else INK
             for bit in range(4):
-                axes.text(
-                    left + 3.5 - bit,
-                    1.5,
-                    str(nibble >> bit & 1),
-                    ha="center",
-                    va="center",
-                    color=ink,
-                    family="monospace",
-                )
+                lettered(axes, left + 3.5 - bit, 1.5, str(nibble >> bit & 1), color=ink, family="monospace")
             axes.text(left + 2, 2.2, f"{4 * i + 3}-{4 * i}", ha="center", color=INK, size=8)
-            axes.text(left + 2, 0.55, f"{value:+d}" if value else "0", ha="center", va="center", weight="bold")
-            axes.text(left + 2, 0.1, f"k={8 * row + i}", ha="center", va="center", size=8)
+            lettered(axes, left + 2, 0.55, f"{value:+d}" if value else "0", weight="bold")
+            lettered(axes, left + 2, 0.1, f"k={8 * row + i}", size=8)
         axes.text(-0.4, 2.2, "bits", ha="right")
         axes.text(-0.4, 0.55, "value", ha="right", va="center")
         axes.text(-0.4, 0.1, "element", ha="right", va="center")
@@ -417,7 +418,7 @@ class SpeedBar:
     tiers: tuple[float, ...]
 
 
-def speed_tiers(bars: Sequence[SpeedBar], baseline: str = "cuBLAS fp16") -> Picture:
+def speed_tiers(bars: Sequence[SpeedBar]) -> Picture:
     """A bar a case, its interval as a whisker, a tick at each tier."""
 
     def draw(axes: Axes) -> None:
@@ -447,17 +448,16 @@ def speed_tiers(bars: Sequence[SpeedBar], baseline: str = "cuBLAS fp16") -> Pict
                 bbox={"facecolor": PAPER, "edgecolor": "none", "pad": 0.6},
             )
         right = max(max(bar.high, *bar.tiers, 1.0) for bar in bars)
-        axes.set(xlim=(0, right * 1.16), ylim=(len(bars) - 0.4, -0.75))
-        axes.set_yticks(range(len(bars)), [bar.name for bar in bars])
-        axes.tick_params(axis="y", length=0)
-        axes.set_xlabel(f"times as fast as {baseline}; orange: tiers")
+        axes.set_xlim(0, right * 1.16)
+        named_rows(axes, [bar.name for bar in bars], 0.75)
+        axes.set_xlabel("times as fast as cuBLAS fp16; orange: tiers")
 
     words = "; ".join(
         f"{bar.name} {bar.ratio:.2f}x ({bar.low:.2f} to {bar.high:.2f}), tier "
         f"{sum(bar.ratio >= tier for tier in bar.tiers)} of {len(bar.tiers)}"
         for bar in bars
     )
-    return _draw(0.75 + 0.52 * len(bars), draw, f"Speed as a ratio to {baseline}: {words}.")
+    return _draw(0.75 + 0.52 * len(bars), draw, f"Speed as a ratio to cuBLAS fp16: {words}.")
 
 
 @dataclass(frozen=True)
@@ -560,9 +560,8 @@ def bars(values: Mapping[str, float], unit: str, title: str) -> Picture:
         axes.barh(range(len(values)), list(values.values()), height=0.55, color=BLUE)
         for row, value in enumerate(values.values()):
             axes.text(value + most / 60, row, f"{value:.3g}", va="center", ha="left", weight="bold")
-        axes.set(xlim=(0, most * 1.16), ylim=(len(values) - 0.4, -0.6), xlabel=unit, title=_one_line(title))
-        axes.set_yticks(range(len(values)), list(values))
-        axes.tick_params(axis="y", length=0)
+        axes.set(xlim=(0, most * 1.16), xlabel=unit, title=one_line(title))
+        named_rows(axes, list(values))
 
     words = "; ".join(f"{name} {value:.3g}" for name, value in values.items())
     width = max(WIDTH, 3.0 + 0.07 * max(map(len, values)))  # inches a letter of a name, and room for the bars
@@ -600,7 +599,7 @@ def ratio_curves(
         ticks = sorted({x for points in curves.values() for x, _ in points})
         axes.set_xticks(ticks)
         axes.minorticks_off()
-        axes.set(xlabel=xlabel, ylabel=f"times as fast as\n{baseline}", title=_one_line(title), ylim=(0, None))
+        axes.set(xlabel=xlabel, ylabel=f"times as fast as\n{baseline}", title=one_line(title), ylim=(0, None))
         axes.legend(loc="upper left", bbox_to_anchor=(0, -0.24), ncols=2 if len(curves) > 1 else 1)
 
     words = "; ".join(
