@@ -9,14 +9,14 @@ from typing import Annotated
 
 import typer
 
-from grader.cli.arguments import DeviceChoice, cores, errors, graphics_card, refuse
+from grader.cli.arguments import Commands, DeviceChoice, cores, errors, graphics_card, refuse
 from grader.model import Device
 from grader.reporting.atomic import write_whole
 from grader.reporting.benchmarks import SHOWN
-from grader.reporting.whole_models import ModelRecord, UnusableModelRecord
+from grader.reporting.whole_models import ModelRecord
 from grader.reporting.whole_models import to_json as model_to_json
 
-app = typer.Typer(help=__doc__, no_args_is_help=True, add_completion=False, pretty_exceptions_enable=False)
+app = typer.Typer(cls=Commands, help=__doc__, no_args_is_help=True, add_completion=False, pretty_exceptions_enable=False)
 
 
 @app.command()
@@ -30,17 +30,13 @@ def race(
     from bench.running import bench as measure
     from bench.tables import terminal_table
     from grader.judging.rubric import slug
-    from grader.reading import UnusablePath
     from grader.reporting.benchmarks import to_json
 
     device = graphics_card("the benchmark")
     out = json_file or Path("bench") / "results" / f"{slug(device.name)}.json"
     if not out.resolve().parent.is_dir():
         raise refuse(f"the folder of {out} does not exist; create it, or say where to with --json")
-    try:
-        record = measure(solutions, device, cores(), lambda text: errors.print(text))
-    except UnusablePath as problem:
-        raise refuse(str(problem)) from None
+    record = measure(solutions, device, cores(), lambda text: errors.print(text))
     write_whole(out, to_json(record))
     typer.echo(terminal_table(record))
     typer.echo(f"wrote {out} after {record.seconds:.0f} s; `make figures` draws it")
@@ -118,14 +114,14 @@ def students(
 ) -> None:
     """Grade classes with so many cores each; writes bench/results/students_<device>.json and the table of docs/instructor.md."""
     from bench.students import BEGIN, END, RESULTS, loaded, measure, table, to_json
-    from grader.gpu.devices import UnusableDevice, choose, visible_gpus
+    from grader.gpu.devices import choose, visible_gpus
     from grader.judging.rubric import slug
 
     try:
         chosen, _ = choose(device.value)
         pairs = [one.partition(":") for one in wanted.split(",")] if wanted else []
         numbers = [(int(count), int(gpus or 1)) for count, _, gpus in pairs] or [(cores(), 1)]
-    except (UnusableDevice, ValueError) as problem:
+    except ValueError as problem:
         raise refuse(str(problem)) from None
     most = visible_gpus() if chosen.kind == "cuda" else 1
     if not all(0 < number <= cores() and 0 < gpus <= most for number, gpus in numbers):
@@ -158,14 +154,11 @@ def serving(
     """Time a real course server on this machine: a full queue, then an idle one."""
     from bench.serving import measure, to_json
     from bench.students import RESULTS
-    from grader.gpu.devices import UnusableDevice, choose, visible_gpus
+    from grader.gpu.devices import choose, visible_gpus
     from grader.judging.rubric import slug
     from grader.labs import all_labs
 
-    try:
-        chosen, _ = choose(device.value)
-    except UnusableDevice as problem:
-        raise refuse(str(problem)) from None
+    chosen, _ = choose(device.value)
     labs = lab or [name for name, one in all_labs().items() if not one.bonus]
     arguments = ["--jobs", str(jobs)] if jobs else []
     gpus = visible_gpus() if chosen.kind == "cuda" else 0
@@ -188,13 +181,10 @@ def figures(
     from bench.tables import page
     from bench.whole.drawings import draw_models
     from bench.whole.pages import load_models
-    from grader.reporting.benchmarks import UnusableRecord, load, others
+    from grader.reporting.benchmarks import load, others
 
-    try:
-        record, more = load(json_file), others()
-        models = load_models()
-    except (UnusableRecord, UnusableModelRecord) as problem:
-        raise refuse(str(problem)) from None
+    record, more = load(json_file), others()
+    models = load_models()
     if not document.resolve().parent.is_dir():
         raise refuse(f"the folder of {document} does not exist; run this in the repository's root")
     folder.mkdir(parents=True, exist_ok=True)

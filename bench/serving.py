@@ -23,10 +23,11 @@ from pathlib import Path
 
 from bench.students import ROOT, own_text
 from grader.classroom.server.store import Attempt, Store
-from grader.client import Account, Client, ServerProblem
+from grader.client import Account, Client
 from grader.labs import get_lab
 from grader.model import Device, Refusal
 from grader.reading import read
+from grader.unusable import Unusable
 
 START_SECONDS = 120.0
 
@@ -85,7 +86,7 @@ def served(folder: Path, students: int, arguments: Sequence[str]) -> Iterator[li
             try:
                 clients[0].attempts()
                 break
-            except ServerProblem:
+            except Unusable:
                 if server.poll() is not None or time.monotonic() > until:
                     raise RuntimeError((folder / "log").read_text(encoding="utf-8", errors="replace")) from None
                 time.sleep(0.2)

@@ -90,7 +90,7 @@ def captured() -> CapturedLayer:
     return CapturedLayer(x, linear_layers(model)[LAYER].weight.detach().clone())
 
 
-class Unusable(Exception):
+class BadAnswer(Exception):
     """What a function returned can be no answer; the message is a sentence about it."""
 
 
@@ -151,7 +151,7 @@ def check_outputs(name: str, function: Callable[..., torch.Tensor]) -> bool:
     try:
         found = exercise.outputs(given, written)
         other = first.right(found) and exercise.again is not None and not known_again(name).right(exercise.again(given, written))
-    except Unusable as problem:
+    except BadAnswer as problem:
         print(f"✗ {name}: {problem}")
         return False
     except Exception as problem:
@@ -198,24 +198,24 @@ def _stopped(function: Callable[..., torch.Tensor], problem: Exception) -> str:
 
 
 def _written(exercise: Exercise, given: CapturedLayer, function: Callable[..., torch.Tensor]) -> Callable[..., torch.Tensor]:
-    """The reader's function, with demands on what it returns. Raises Unusable."""
+    """The reader's function, with demands on what it returns. Raises BadAnswer."""
     name = getattr(function, "__name__", "the function")
 
     def written(*arguments: object) -> torch.Tensor:
         if not callable(function):
-            raise Unusable(f"found {type(function).__name__}, expected a function; give check_outputs the function itself, without ()")
+            raise BadAnswer(f"found {type(function).__name__}, expected a function; give check_outputs the function itself, without ()")
         result = function(*arguments)
         if result is None:
-            raise Unusable(f"{name} returns nothing, expected a tensor; write the function's body, and end it with return")
+            raise BadAnswer(f"{name} returns nothing, expected a tensor; write the function's body, and end it with return")
         if not isinstance(result, torch.Tensor):
-            raise Unusable(f"{name} returns {type(result).__name__}, expected one tensor")
+            raise BadAnswer(f"{name} returns {type(result).__name__}, expected one tensor")
         if result.dtype != torch.float32:
-            raise Unusable(f"{name} returns {result.dtype}, expected torch.float32, as the arguments are; .float() converts it")
+            raise BadAnswer(f"{name} returns {result.dtype}, expected torch.float32, as the arguments are; .float() converts it")
         shape, words = exercise.returned(given)
         if tuple(result.shape) not in (shape, (1, *shape)):
-            raise Unusable(f"{name} returns the shape {list(result.shape)}, expected {list(shape)}: {words}")
+            raise BadAnswer(f"{name} returns the shape {list(result.shape)}, expected {list(shape)}: {words}")
         if not bool(result.isfinite().all()):
-            raise Unusable(
+            raise BadAnswer(
                 f"{name} returns {int((~result.isfinite()).sum())} elements that are inf or nan: is something divided by 0, "
                 "or is a root taken of a negative number? (2 ** 3 is a power, 2 ^ 3 is not.)"
             )

@@ -13,8 +13,7 @@ from pathlib import Path
 
 from grader.classroom.batch.coordinating import Plan, run_batch
 from grader.classroom.batch.engine import EngineFailed
-from grader.classroom.batch.intake import UnusableSubmissions
-from grader.classroom.batch.journal import Journal, JournalBusy, JournalFull
+from grader.classroom.batch.journal import Journal, JournalFull
 from grader.classroom.batch.local import LocalEngine
 from grader.classroom.batch.standing import Graded
 from grader.classroom.batch.tasks import Setup
@@ -22,6 +21,7 @@ from grader.classroom.batch.workers import WorkerPool
 from grader.classroom.hidden_cases import Secrets
 from grader.gpu.devices import choose, visible_gpus
 from grader.model import LabReport
+from grader.unusable import Unusable
 
 CASES = ("one_tile", "one_block", "single_token", "every_config")
 SEED = 7
@@ -55,7 +55,7 @@ def main(folder: Path, journal_file: Path, out: Path, engine: str = "local", dev
                 setup = Setup(choose(device)[0], Secrets(SEED), CASE_SECONDS, (80,), CASES)
                 gpus = visible_gpus() if device == "cuda" else 0
                 graded = run_batch(Plan(folder, labs, setup), journal, pool, lambda: LocalEngine(setup, pool, gpu_count=gpus)).graded
-    except (JournalBusy, JournalFull, UnusableSubmissions, EngineFailed) as problem:
+    except (Unusable, JournalFull, EngineFailed) as problem:
         print(f"{type(problem).__name__}: {problem}", flush=True)
         return 3
     out.write_text(json.dumps(table(graded), sort_keys=True, indent=1), encoding="utf-8")

@@ -60,7 +60,7 @@ INTRODUCTIONS: dict[Which, str] = {
 
 
 def load_models(root: Path = Path()) -> Models:
-    """The records that are there. Raises UnusableModelRecord."""
+    """The records that are there. Raises Unusable."""
     found: dict[Which, ModelRecord | None] = {which: load_model_record(which, root) for which in SHOWN_MODELS}
     return {which: record for which, record in found.items() if record is not None}
 

@@ -9,6 +9,7 @@ from pathlib import Path
 from grader.authoring.archive import write_archive
 from grader.reporting.benchmarks import SHOWN
 from grader.reporting.whole_models import SHOWN_MODELS
+from grader.unusable import Unusable
 
 DOCUMENTS = ("student", "language-models", "timing", "tolerance", "references", "benchmarks")
 SINGLE = (
@@ -38,10 +39,6 @@ REVEALING = ("mistakes.toml", "slips.toml")
 """Wrong kernels and wrong steps as edits of right ones, which tell what is right. What slips give is for students."""
 
 
-class SecretRevealed(ValueError):
-    """A file that students get holds a secret or a solution; the message names the file."""
-
-
 def student_files(root: Path) -> dict[str, bytes]:
     """Name and content of every file that students get."""
     paths = [root / name for name in SINGLE] + sorted(root.glob(HANDOUTS))
@@ -59,13 +56,13 @@ def student_files(root: Path) -> dict[str, bytes]:
 def write_bundle(root: Path, out: Path, secrets: Path | None) -> int:
     """Writes the archive and returns how many files it holds. Equal files give an equal archive.
 
-    Raises SecretRevealed, and writes nothing, when a file holds what `secrets` hides, or the region of a solution.
+    Raises Unusable, and writes nothing, when a file holds what `secrets` hides, or the region of a solution.
     """
     files = student_files(root)
     for name, data in files.items():
         reason = _revealed(name, data, secrets)
         if reason:
-            raise SecretRevealed(f"{name} {reason}; students would get it, so nothing was written")
+            raise Unusable(f"{name} {reason}; students would get it, so nothing was written")
     write_archive(out, files)
     return len(files)
 

@@ -6,23 +6,21 @@ import tomllib
 from pathlib import Path
 from string import Template
 
+from grader.unusable import Unusable
+
 UNSET = "OWNER"
 """The owner in the repository's address as long as nobody has said where it lies."""
 
 INSTALLING = Path("notebooks") / "source" / "parts" / "install.py"
 
 
-class NoRepository(ValueError):
-    """pyproject.toml does not say where the repository is published; the message says where to write it."""
-
-
 def repository_url(root: Path) -> str:
-    """The address of the published repository, `https://github.com/OWNER/NAME`, from pyproject.toml. Raises NoRepository."""
+    """The address of the published repository, `https://github.com/OWNER/NAME`, from pyproject.toml. Raises Unusable."""
     try:
         project = tomllib.loads((root / "pyproject.toml").read_text(encoding="utf-8"))["project"]
         return str(project["urls"]["Repository"]).rstrip("/")
     except (OSError, KeyError, tomllib.TOMLDecodeError):
-        raise NoRepository("pyproject.toml has no [project.urls] with a Repository; write its address there") from None
+        raise Unusable("pyproject.toml has no [project.urls] with a Repository; write its address there") from None
 
 
 def unset(repository: str) -> bool:

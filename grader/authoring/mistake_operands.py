@@ -50,7 +50,7 @@ class CatalogueEntry:
 def catalogue_file(lab: Lab, root: Path) -> bytes | None:
     """The bytes of a lab's mistakes.npz; None for a lab without mistakes or without a relation.
 
-    Kernels that the file there has already, by their text, are not run again. Raises wrong_kernels.BadMistake.
+    Kernels that the file there has already, by their text, are not run again. Raises Unusable.
     """
     expected = relation_of(lab.id)
     singles = [kernel for kernel in wrong_kernels(lab, root) if len(kernel.names) == 1 and kernel.edits]

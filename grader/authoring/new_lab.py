@@ -12,19 +12,16 @@ from grader.exercises import steps_of
 from grader.labs import Lab, all_labs, speed_steps_of
 from grader.labs.question import questions_of
 from grader.labs.relation import relation_of
-from grader.labs.wrong_kernels import BadMistake, catalogue, wrong_kernels
+from grader.labs.wrong_kernels import catalogue, wrong_kernels
+from grader.unusable import Unusable
 
 SKELETON = Path(__file__).parent / "skeleton"
 
 
-class CannotMakeLab(ValueError):
-    """No lab can be made under this id; the message is one sentence."""
-
-
 def make_lab(lab_id: str, root: Path) -> list[Path]:
-    """Writes the lab's folder, solution and notebook source below `root`, and returns the files. Raises CannotMakeLab."""
+    """Writes the lab's folder, solution and notebook source below `root`, and returns the files. Raises Unusable."""
     if not re.fullmatch(r"[a-z][a-z0-9_]*", lab_id):
-        raise CannotMakeLab(f"{lab_id!r} is not a valid id for a lab; use lower-case letters and digits, such as w8a16")
+        raise Unusable(f"{lab_id!r} is not a valid id for a lab; use lower-case letters and digits, such as w8a16")
     names = {
         "ID": lab_id,
         "KERNEL": f"{lab_id.upper()}_MM",
@@ -42,7 +39,7 @@ def make_lab(lab_id: str, root: Path) -> list[Path]:
     }
     there = [path for path in files if path.exists()]
     if there:
-        raise CannotMakeLab(f"{there[0].relative_to(root)} exists already; choose another id, or remove it first")
+        raise Unusable(f"{there[0].relative_to(root)} exists already; choose another id, or remove it first")
     for path, text in files.items():
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(text, encoding="utf-8")
@@ -88,5 +85,5 @@ def _wrong_kernels(lab: Lab, root: Path) -> Iterator[tuple[bool, str]]:
         yield False, f"grader/labs/{lab.id}/mistakes.toml: no wrong kernel shows that its cases catch one"
     try:
         wrong_kernels(lab, root)
-    except BadMistake as problem:
+    except Unusable as problem:
         yield True, str(problem)

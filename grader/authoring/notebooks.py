@@ -27,9 +27,10 @@ from typing import Any
 
 from nbformat import NotebookNode, v4, writes
 
-from grader.authoring.hosted import NoRepository, badges, installing, repository_url
-from grader.authoring.record_tables import BadSource, Language, with_measurements
+from grader.authoring.hosted import badges, installing, repository_url
+from grader.authoring.record_tables import Language, with_measurements
 from grader.authoring.release import BEGIN, END, strip_solution
+from grader.unusable import Unusable
 
 SOURCE = Path("notebooks") / "source"
 FOLDERS: dict[Language, str] = {"en": "", "zh": "zh/"}
@@ -51,22 +52,18 @@ METADATA = {
 ROLES = ("solution", "test", "answer")
 
 
-class MissingJupytext(ImportError):
-    """jupytext is not installed; the message says how to get it."""
-
-
 def sources(root: Path) -> list[Path]:
     """The sources of all notebooks of the repository at `root`."""
     return sorted((root / SOURCE).glob("*.py"))
 
 
 def instructor_notebook(source: Path, root: Path, language: Language = "en") -> NotebookNode:
-    """The notebook with its solutions. Raises BadSource, BadMarkers, MissingJupytext."""
+    """The notebook with its solutions. Raises Unusable."""
     return _notebook(source, root, language, stripped=False)
 
 
 def student_notebook(source: Path, root: Path, language: Language = "en") -> NotebookNode:
-    """The notebook that students get. Raises BadSource, BadMarkers, MissingJupytext."""
+    """The notebook that students get. Raises Unusable."""
     return _notebook(source, root, language, stripped=True)
 
 
@@ -80,7 +77,7 @@ def student_files(root: Path) -> dict[str, str]:
 
 
 def untranslated(source: Path) -> list[str]:
-    """The first line of every text cell of a source that has no Chinese twin. Raises BadSource, MissingJupytext."""
+    """The first line of every text cell of a source that has no Chinese twin. Raises Unusable."""
     return [
         cell.source.splitlines()[0]
         for _, cell, twin in _pairs(source)
@@ -93,7 +90,7 @@ def _pairs(source: Path) -> Iterator[tuple[int, Any, Any]]:
     try:
         import jupytext
     except ImportError:
-        raise MissingJupytext(
+        raise Unusable(
             "jupytext is not installed, and notebooks are made with it; run `pip install -e .[notebook]`"
         ) from None
     cells = jupytext.reads(source.read_text(encoding="utf-8"), fmt="py:percent").cells
@@ -109,7 +106,7 @@ def _pairs(source: Path) -> Iterator[tuple[int, Any, Any]]:
             or any(c.cell_type != "markdown" for c in cells[at - 1 : at + 1])
             or "lang" in cells[at - 1].metadata
         ):
-            raise BadSource(
+            raise Unusable(
                 f'{source.name} cell {at + 1} has lang="{language}"; expected [markdown] lang="zh" and nothing else, right below '
                 "the English text that it translates"
             )
@@ -122,16 +119,13 @@ def _notebook(source: Path, root: Path, language: Language, *, stripped: bool) -
         name = f"{source.name} cell {number}"
         base = _role_of(cell)[1] or _digest(source.stem, cell.source)
         if base in ids:
-            raise BadSource(f"{name} is the second one with the id {base}; give it another, or other words")
+            raise Unusable(f"{name} is the second one with the id {base}; give it another, or other words")
         ids.add(base)
         text = WRAPPED.sub("", twin.source) if twin is not None and language == "zh" else cell.source
         made = _cell(cell, text, name, root, language, "en" if twin is None else language, stripped=stripped)
         made["id"] = base
         cells.append(made)
-    try:
-        _make_hosted(cells, source.stem, root, language)
-    except NoRepository as problem:
-        raise BadSource(str(problem)) from None
+    _make_hosted(cells, source.stem, root, language)
     return v4.new_notebook(cells=cells, metadata=METADATA)
 
 
@@ -173,7 +167,7 @@ def _cell(cell: Any, text: str, name: str, root: Path, language: Language, spoke
     points = metadata.pop("points", None)
     if metadata or (points is not None and role in (None, "solution")):
         unknown = ", ".join([*metadata, *(["points"] if points is not None else [])])
-        raise BadSource(f"{name} has {unknown}, expected one of {', '.join(ROLES)}, and points beside the last two")
+        raise Unusable(f"{name} has {unknown}, expected one of {', '.join(ROLES)}, and points beside the last two")
     if cell.cell_type == "markdown":
         text = with_measurements(text, root, name, spoken)
         text = LINK.sub(lambda match: f"]({_linked(match['target'], language)})", text)
@@ -182,11 +176,9 @@ def _cell(cell: Any, text: str, name: str, root: Path, language: Language, spoke
         return v4.new_markdown_cell(text, metadata=_metadata(role, grade_id, points, "markdown"))
     text = with_measurements(INCLUDE.sub(lambda match: _included(root, match, name), text), root, name, spoken)
     if role != "solution" and (BEGIN in text or END in text):
-        raise BadSource(
-            f'{name} holds solution markers and is not a solution cell; say solution="ID" in its first line'
-        )
+        raise Unusable(f'{name} holds solution markers and is not a solution cell; say solution="ID" in its first line')
     if role == "solution" and BEGIN not in text:
-        raise BadSource(f"{name} is a solution cell without {BEGIN}; mark what students write")
+        raise Unusable(f"{name} is a solution cell without {BEGIN}; mark what students write")
     if stripped:
         text = strip_solution(text, name).rstrip("\n")
     return v4.new_code_cell(text, metadata=_metadata(role, grade_id, points, "code"))
@@ -197,7 +189,7 @@ def _metadata(role: str | None, grade_id: str | None, points: float | None, kind
     if role is None:
         return {}
     if (kind == "markdown") != (role == "answer") or (role == "answer" and points is None):
-        raise BadSource(f"{grade_id}: answers are text and worth points, solutions and tests are code")
+        raise Unusable(f"{grade_id}: answers are text and worth points, solutions and tests are code")
     nbgrader: dict[str, Any] = {
         "grade": points is not None,
         "grade_id": grade_id,
@@ -222,7 +214,7 @@ def _included(root: Path, match: re.Match[str], name: str) -> str:
     try:
         text = path.read_text(encoding="utf-8")
     except OSError as error:
-        raise BadSource(f"{name} includes {match['path']}, which cannot be read ({error.strerror})") from None
+        raise Unusable(f"{name} includes {match['path']}, which cannot be read ({error.strerror})") from None
     if match["first"] is None:
         return text.strip("\n")
     places = [_span(text, match[key], f"{name} includes {match['path']}") for key in ("first", "last")]
@@ -231,7 +223,7 @@ def _included(root: Path, match: re.Match[str], name: str) -> str:
     while start and lines[start - 1].startswith("#"):
         start -= 1
     if sum(line.strip() == BEGIN for line in lines[start:end]) > sum(line.strip() == END for line in lines[start:end]):
-        raise BadSource(f"{name} includes {match['path']} up to a place inside a solution; end after its {END}")
+        raise Unusable(f"{name} includes {match['path']} up to a place inside a solution; end after its {END}")
     return "\n".join(lines[start:end])
 
 
@@ -245,5 +237,5 @@ def _span(text: str, wanted: str, name: str) -> tuple[int, int]:
             decorators = [decorator.lineno for decorator in getattr(node, "decorator_list", ())]
             found.append((min([node.lineno, *decorators]), node.end_lineno or node.lineno))
     if not found:
-        raise BadSource(f"{name} from or to {wanted}, which it does not define")
+        raise Unusable(f"{name} from or to {wanted}, which it does not define")
     return found[0][0], found[-1][1]

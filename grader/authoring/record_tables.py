@@ -17,12 +17,12 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Literal
 
-from grader.authoring.release import BadMarkers
 from grader.judging.points import speed_points
 from grader.judging.rubric import load_rubric, rung_of
 from grader.labs import speed_steps_of
 from grader.labs.speed_step import SpeedStep
-from grader.reporting.benchmarks import SHOWN, Entry, Record, UnusableRecord, load, others
+from grader.reporting.benchmarks import SHOWN, Entry, Record, load, others
+from grader.unusable import Unusable
 
 Language = Literal["en", "zh"]
 SPEED = re.compile(r"^@speed (?P<lab>\w+): (?P<step>\w+)(?: \| (?P<question>.+))?$", re.MULTILINE)
@@ -30,12 +30,8 @@ LADDER = re.compile(r"^@ladder (?P<lab>\w+): (?P<shapes>.+)(?P<ideas>(?:\n\| .+)
 BENCH = re.compile(r"@bench\{(?P<expression>[^:{}]+):(?P<format>[.\w]+)\}")
 
 
-class BadSource(ValueError):
-    """A notebook's source that cannot be turned into one; the message names file and reason."""
-
-
 def with_measurements(text: str, root: Path, name: str, language: Language) -> str:
-    """The text of a cell in its language, with what it takes from the record. Raises BadSource."""
+    """The text of a cell in its language, with what it takes from the record. Raises Unusable."""
     text = LADDER.sub(lambda match: _ladder(match, root, language), text)
     text = SPEED.sub(
         lambda match: speed_text(root, match["lab"], match["step"], name, match["question"], language), text
@@ -65,7 +61,7 @@ def _worked_out(text: str, root: Path, name: str) -> str:
         try:
             return format(eval(match["expression"], {"__builtins__": {}}, known), match["format"])
         except (NameError, TypeError, ValueError, SyntaxError, StopIteration) as error:
-            raise BadSource(
+            raise Unusable(
                 f"{name} has {match[0]}, which cannot be worked out ({error!r}); see the record's entries"
             ) from None
 
@@ -82,7 +78,7 @@ def ladder_table(
 ) -> str:
     """The benchmark's times of a lab's ladder as a table in Markdown, with the GPU and versions they hold for.
 
-    ideas: what each step but the last does, where the language is not that of the steps' docstrings. Raises BadSource when the
+    ideas: what each step but the last does, where the language is not that of the steps' docstrings. Raises Unusable when the
     benchmark's record cannot be read or lacks one of the times, or the ideas are not as many as the steps.
     """
     record = record_of(root, lab_id)
@@ -92,9 +88,9 @@ def ladder_table(
     times = {(entry.contestant, entry.shape): entry for entry in record.timed(lab_id)}
     missing = [f"{name} on {shape}" for name, _ in steps for shape in shapes if (name, shape) not in times]
     if missing:
-        raise BadSource(f"{SHOWN} has no time of {missing[0]}; run `make bench` on its GPU")
+        raise Unusable(f"{SHOWN} has no time of {missing[0]}; run `make bench` on its GPU")
     if language != "en" and len(ideas) != len(steps) - 1:
-        raise BadSource(
+        raise Unusable(
             f"@ladder {lab_id} has {len(ideas)} lines `| IDEA` in {language}, expected {len(steps) - 1}: one for each step"
         )
     words = LADDER_WORDS[language]
@@ -182,16 +178,16 @@ def speed_text(
     """What to predict in a step towards speed, and the times before and after it in the benchmark's record, in Markdown.
 
     question: what is asked, where the language is not the step's own. A lab whose ladder was never raced has no times, and the text
-    says so. Raises BadSource when there is no such step, when the question is missing, and when the record cannot be read or lacks
+    says so. Raises Unusable when there is no such step, when the question is missing, and when the record cannot be read or lacks
     a time of a ladder that it has.
     """
     step = speed_steps_of(lab_id).get(step_name)
     if step is None:
-        raise BadSource(
+        raise Unusable(
             f"{name} names the step {step_name} of {lab_id}, which grader/labs/{lab_id}/speed_steps.py does not have"
         )
     if language != "en" and question is None:
-        raise BadSource(
+        raise Unusable(
             f"{name} asks nothing in {language}; write @speed {lab_id}: {step_name} | and the question behind it"
         )
     asked = SPEED_WORDS[language]["predict"].format(step.question if language == "en" else question)
@@ -199,7 +195,7 @@ def speed_text(
 
 
 def _times_of(root: Path, lab_id: str, step: SpeedStep, language: Language) -> str:
-    """The times before and after a step towards speed, in a sentence. Raises BadSource where the record lacks one of them."""
+    """The times before and after a step towards speed, in a sentence. Raises Unusable where the record lacks one of them."""
     words, record = SPEED_WORDS[language], record_of(root, lab_id)
     if not record.timed(lab_id, "ladder"):
         return words["unmeasured"]
@@ -207,7 +203,7 @@ def _times_of(root: Path, lab_id: str, step: SpeedStep, language: Language) -> s
     rungs = [rung if rung == "solution" else f"ladder/{rung}" for rung in step.rungs]
     missing = [f"{rung} on {shape}" for shape in step.shapes for rung in rungs if (rung, shape) not in times]
     if missing:
-        raise BadSource(f"{SHOWN} has no time of {missing[0]}; run `make bench` on its GPU")
+        raise Unusable(f"{SHOWN} has no time of {missing[0]}; run `make bench` on its GPU")
     parts = []
     for shape in step.shapes:
         before, after = (times[rung, shape] for rung in rungs)
@@ -226,16 +222,11 @@ def _times_of(root: Path, lab_id: str, step: SpeedStep, language: Language) -> s
 
 
 def record_of(root: Path, lab_id: str | None = None) -> Record:
-    """The benchmark's record that is shown; of a lab's ladder another GPU's, where that alone has every step. Raises BadSource."""
-    try:
-        shown = load(root / SHOWN)
-        steps = {f"ladder/{path.stem}" for path in (root / "solutions" / "ladder").glob(f"{lab_id}_*.py")}
-        whole = (
-            one for one in [shown, *others(root)] if steps <= {entry.contestant for entry in one.timed(kind="ladder")}
-        )
-        return next(whole, shown)
-    except UnusableRecord as problem:
-        raise BadSource(str(problem)) from None
+    """The benchmark's record that is shown; of a lab's ladder another GPU's, where that alone has every step. Raises Unusable."""
+    shown = load(root / SHOWN)
+    steps = {f"ladder/{path.stem}" for path in (root / "solutions" / "ladder").glob(f"{lab_id}_*.py")}
+    whole = (one for one in [shown, *others(root)] if steps <= {entry.contestant for entry in one.timed(kind="ladder")})
+    return next(whole, shown)
 
 
 def _idea(path: Path) -> str:
@@ -243,5 +234,5 @@ def _idea(path: Path) -> str:
     text = ast.get_docstring(ast.parse(path.read_text(encoding="utf-8"))) or ""
     found = re.match(r"\w+, step \d+: (.+?)\.?$", text.splitlines()[0] if text else "")
     if found is None:
-        raise BadMarkers(f"{path.name} does not begin with `LAB, step N: what it does.`; let its docstring say it")
+        raise Unusable(f"{path.name} does not begin with `LAB, step N: what it does.`; let its docstring say it")
     return found[1]

@@ -6,20 +6,17 @@ import ast
 from pathlib import Path
 
 from grader.labs import all_labs
+from grader.unusable import Unusable
 
 BEGIN = "### BEGIN SOLUTION"
 END = "### END SOLUTION"
 STUB = "# YOUR CODE HERE"
 
 
-class BadMarkers(ValueError):
-    """Solution markers that do not pair up; the message names file and line."""
-
-
 def strip_solution(text: str, name: str) -> str:
     """`text` with each region between the markers replaced by a stub comment, and `pass` where a body would be empty.
 
-    Raises BadMarkers for a marker without its partner, and for a result that is not Python.
+    Raises Unusable for a marker without its partner, and for a result that is not Python.
     """
     kept: list[str] = []
     opened: int | None = None
@@ -27,7 +24,7 @@ def strip_solution(text: str, name: str) -> str:
         marker = line.strip()
         if marker == BEGIN:
             if opened is not None:
-                raise BadMarkers(
+                raise Unusable(
                     f"{name} line {number}: {BEGIN} inside the region that line {opened} began; end that first"
                 )
             opened = number
@@ -37,17 +34,17 @@ def strip_solution(text: str, name: str) -> str:
                 kept.append(f"{indent}pass")
         elif marker == END:
             if opened is None:
-                raise BadMarkers(f"{name} line {number}: {END} without {BEGIN}; add the beginning")
+                raise Unusable(f"{name} line {number}: {END} without {BEGIN}; add the beginning")
             opened = None
         elif opened is None:
             kept.append(line)
     if opened is not None:
-        raise BadMarkers(f"{name} line {opened}: {BEGIN} without {END}; add the end")
+        raise Unusable(f"{name} line {opened}: {BEGIN} without {END}; add the end")
     stripped = "\n".join(kept) + "\n"
     try:
         ast.parse(stripped)
     except SyntaxError as error:
-        raise BadMarkers(f"{name}: without its solution, line {error.lineno} is not Python ({error.msg})") from None
+        raise Unusable(f"{name}: without its solution, line {error.lineno} is not Python ({error.msg})") from None
     return stripped
 
 
@@ -62,8 +59,7 @@ def assignment_files(solutions: Path) -> dict[str, str]:
 def release(root: Path) -> list[Path]:
     """Writes assignment/, the notebooks and what the slips of their steps give, and returns what changed.
 
-    A file that has no source any more is removed. Raises BadMarkers and, where there are sources of notebooks, BadSlip and what
-    grader.authoring.notebooks raises.
+    A file that has no source any more is removed. Raises Unusable.
     """
     changed = _write(root / "assignment", "*.py", assignment_files(root / "solutions"))
     if (root / "notebooks" / "source").is_dir():

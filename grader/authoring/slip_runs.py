@@ -34,13 +34,10 @@ from grader.notebook.harness import problem_of, result_of
 from grader.notebook.step_words import Deviation, deviation
 from grader.reading import read_step
 from grader.running.cpu import InterpretOptions
+from grader.unusable import Unusable
 
 CATALOGUE = "slips.toml"
 SECONDS = 60.0
-
-
-class BadSlip(ValueError):
-    """An entry of slips.toml that is no mistake, cannot be run or would never be told; the message names file and entry."""
 
 
 @dataclass(frozen=True)
@@ -66,7 +63,7 @@ def catalogues(root: Path) -> list[Path]:
 
 
 def entries(catalogue: Path, root: Path) -> list[WrongStep]:
-    """The slips of a notebook, their edits applied. Raises BadSlip, and what the notebook's source raises."""
+    """The slips of a notebook, their edits applied. Raises Unusable, and what the notebook's source raises."""
     notebook = catalogue.parent.name
     written = instructor_notebook(root / SOURCE / f"{notebook}.py", root).cells
     cells = [cell for cell in written if cell.cell_type == "code" and "triton" in cell.source]
@@ -77,7 +74,7 @@ def entries(catalogue: Path, root: Path) -> list[WrongStep]:
     try:
         tables = tomllib.loads(catalogue.read_text(encoding="utf-8"))["slip"]
     except (tomllib.TOMLDecodeError, KeyError) as problem:
-        raise BadSlip(f"{file} holds no [[slip]] tables ({problem})") from None
+        raise Unusable(f"{file} holds no [[slip]] tables ({problem})") from None
     found = []
     for number, table in enumerate(tables, start=1):
         name = f"{file} entry {number} ({table.get('what', 'no `what`')})"
@@ -86,10 +83,10 @@ def entries(catalogue: Path, root: Path) -> list[WrongStep]:
             place = ids.index(f"{notebook}_step_{step.name}")
             wrong = _with_mistake(cells[place].source, table)
         except (ValueError, re.error) as problem:
-            raise BadSlip(f"{name}: {problem}") from None
+            raise Unusable(f"{name}: {problem}") from None
         source = read_step(["", *(cell.source for cell in cells[:place]), wrong], notebook, step)
         if isinstance(source, Refusal):
-            raise BadSlip(f"{name}: {source.message}")
+            raise Unusable(f"{name}: {source.message}")
         digest = hashlib.sha256(source.module.encode() + inputs[step.name]).hexdigest()[:12]
         found.append(WrongStep(name, step, table["what"], table.get("at", ""), source, digest))
     return found
@@ -132,17 +129,17 @@ def _with_mistake(cell: str, table: Mapping[str, Any]) -> str:
 
 
 def computed(entry: WrongStep) -> Deviation:
-    """What a step gives with a slip. Raises BadSlip where it does not run, or where the result is right."""
+    """What a step gives with a slip. Raises Unusable where it does not run, or where the result is right."""
     found = result_of(entry.step, entry.source, InterpretOptions(1, case_seconds=SECONDS))
     if isinstance(found, str):
-        raise BadSlip(f"{entry.name} gives no result: {found}")
+        raise Unusable(f"{entry.name} gives no result: {found}")
     if not bool(found.wrong.any()):
-        raise BadSlip(f"{entry.name} gives the right result; expected a mistake that shows on the step's inputs")
+        raise Unusable(f"{entry.name} gives the right result; expected a mistake that shows on the step's inputs")
     return found
 
 
 def write_slips(root: Path) -> list[Path]:
-    """Writes slips.json and slips.npz beside every slips.toml, and returns what changed. Raises BadSlip."""
+    """Writes slips.json and slips.npz beside every slips.toml, and returns what changed. Raises Unusable."""
     return [path for catalogue in catalogues(root) for path in _write(catalogue, root)]
 
 
@@ -165,7 +162,7 @@ def _write(catalogue: Path, root: Path) -> list[Path]:
 
 
 def _distinct(found: Sequence[WrongStep], results: Mapping[str, Any]) -> None:
-    """Raises BadSlip where an earlier slip of the same step has the same result, and another sentence."""
+    """Raises Unusable where an earlier slip of the same step has the same result, and another sentence."""
     problems = {entry.step.name: problem_of(entry.step) for entry in found}
     for number, entry in enumerate(found):
         problem, expected = problems[entry.step.name]
@@ -173,7 +170,7 @@ def _distinct(found: Sequence[WrongStep], results: Mapping[str, Any]) -> None:
         for other in found[:number]:
             alike = other.step is entry.step and other.what != entry.what
             if alike and own.equals(torch.from_numpy(results[other.digest])):
-                raise BadSlip(f"{entry.name} gives the same result as {other.name}; expected one sentence for both")
+                raise Unusable(f"{entry.name} gives the same result as {other.name}; expected one sentence for both")
 
 
 def as_json(found: Sequence[WrongStep]) -> str:

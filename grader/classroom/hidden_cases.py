@@ -14,15 +14,12 @@ from typing import Any
 
 from grader.labs import Lab, all_labs
 from grader.model import Case
+from grader.unusable import Unusable
 
 RECIPES = ("x", "w", "x_layout", "y_layout")
 FIELDS = ("name", "M", "N", "K", "group_size", *RECIPES)
 ABOUT = "hidden: judged like the others, its data stays with the instructor"
 CASES_A_LAB = 3
-
-
-class BadSecrets(ValueError):
-    """A secrets file that cannot be used; the message names the entry and says what is expected."""
 
 
 @dataclass(frozen=True)
@@ -49,11 +46,11 @@ def from_entropy() -> Secrets:
 
 
 def load_secrets(path: Path) -> Secrets:
-    """Reads a secrets file: `seed`, and a table [[case]] for each hidden case. Raises BadSecrets."""
+    """Reads a secrets file: `seed`, and a table [[case]] for each hidden case. Raises Unusable."""
     try:
         return _read(path, path.read_text(encoding="utf-8"))
     except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
-        raise BadSecrets(f"{path} cannot be read ({error}); write one with `make secrets`") from None
+        raise Unusable(f"{path} cannot be read ({error}); write one with `make secrets`") from None
 
 
 @lru_cache(maxsize=4)
@@ -61,15 +58,15 @@ def _read(path: Path, text: str) -> Secrets:
     """The secrets of this text; kept, as it takes seconds to try the inputs of every case."""
     data = tomllib.loads(text)
     if not data:
-        raise BadSecrets(f"{path} is empty; write it with `make secrets`")
+        raise Unusable(f"{path} is empty; write it with `make secrets`")
     seed = data.get("seed")
     if not isinstance(seed, int) or not 0 <= seed < 2**63:
-        raise BadSecrets(f"{path}: seed is {seed!r}, expected a whole number from 0 to 2^63")
+        raise Unusable(f"{path}: seed is {seed!r}, expected a whole number from 0 to 2^63")
     cases = tuple(_case(path, number, entry) for number, entry in enumerate(data.get("case", []), start=1))
     names = [(lab_id, case.name) for lab_id, case in cases]
     doubled = next((name for name in names if names.count(name) > 1), None)
     if doubled:
-        raise BadSecrets(f"{path}: {doubled[0]} has two cases named {doubled[1]!r}; rename one")
+        raise Unusable(f"{path}: {doubled[0]} has two cases named {doubled[1]!r}; rename one")
     return Secrets(seed, cases)
 
 
@@ -77,18 +74,16 @@ def _case(path: Path, number: int, entry: dict[str, Any]) -> tuple[str, Case]:
     where = f"{path}: case {number}"
     lab = all_labs().get(entry.get("lab", ""))
     if lab is None:
-        raise BadSecrets(f"{where} has lab {entry.get('lab')!r}, expected one of {', '.join(all_labs())}")
+        raise Unusable(f"{where} has lab {entry.get('lab')!r}, expected one of {', '.join(all_labs())}")
     problem = next(_faults(lab, entry), None)
     if problem is not None:
-        raise BadSecrets(f"{where} has {problem}")
+        raise Unusable(f"{where} has {problem}")
     case = Case(about=ABOUT, hidden=True, **{field: entry[field] for field in FIELDS if field in entry})
     try:
         lab.scalars(case)
         _probe(lab, case)
     except Exception as error:  # a recipe refuses with whatever its tensors raise
-        raise BadSecrets(
-            f"{where} ({case.name}) makes no inputs: {error}; compare it with the lab's own cases"
-        ) from None
+        raise Unusable(f"{where} ({case.name}) makes no inputs: {error}; compare it with the lab's own cases") from None
     return lab.id, case
 
 

@@ -14,6 +14,7 @@ from pathlib import Path
 
 from grader.classroom.batch.hand_in import HandIn
 from grader.classroom.batch.times import moment
+from grader.unusable import Unusable
 
 MAX_BYTES = 16 << 20
 ALIASES = {"student": "name", "id": "canvas_id", "sis_login_id": "login", "sis_user_id": "sis_id"}
@@ -25,10 +26,6 @@ MAX_TOLD = 20
 
 IDS = ("canvas_id", "moodle_id", "gradescope_id", "github", "email", "sis_id")
 OF_PLATFORM = {"canvas": "canvas_id", "moodle": "moodle_id", "gradescope": "gradescope_id"}
-
-
-class BadRoster(ValueError):
-    """A roster that cannot be used; the message has a sentence for each bad row."""
 
 
 @dataclass(frozen=True)
@@ -141,15 +138,15 @@ def _same_name(name: str, text: str) -> bool:
 
 
 def load_roster(path: Path) -> Roster:
-    """Reads a roster; commas or semicolons, UTF-8. Raises BadRoster with a sentence for each row that cannot be read."""
+    """Reads a roster; commas or semicolons, UTF-8. Raises Unusable with a sentence for each row that cannot be read."""
     try:
         if path.stat().st_size > MAX_BYTES:
-            raise BadRoster(
+            raise Unusable(
                 f"{path} has more than {MAX_BYTES >> 20} MB; expected a CSV file with a row for each student"
             )
         text = path.read_text(encoding="utf-8-sig")
     except (OSError, UnicodeDecodeError) as error:
-        raise BadRoster(f"{path} cannot be read ({error}); save it as CSV in UTF-8") from None
+        raise Unusable(f"{path} cannot be read ({error}); save it as CSV in UTF-8") from None
     head = text.partition("\n")[0]
     rows = csv.reader(text.splitlines(keepends=True), delimiter=";" if head.count(";") > head.count(",") else ",")
     try:
@@ -158,7 +155,7 @@ def load_roster(path: Path) -> Roster:
         _check_header(path, header)
         found = [(rows.line_num, row) for row in rows if any(cell.strip() for cell in row)]
     except csv.Error as error:
-        raise BadRoster(
+        raise Unusable(
             f"{path} line {rows.line_num} is not CSV ({error}); save it again from the spreadsheet"
         ) from None
     reading = _Reading(path.name, header)
@@ -167,7 +164,7 @@ def load_roster(path: Path) -> Roster:
         reading.problems.append(f"{path.name} has no row below its header; expected one for each student")
     if reading.problems:
         more = len(reading.problems) - MAX_TOLD
-        raise BadRoster("\n".join([*reading.problems[:MAX_TOLD], *([f"and {more} more"] if more > 0 else [])]))
+        raise Unusable("\n".join([*reading.problems[:MAX_TOLD], *([f"and {more} more"] if more > 0 else [])]))
     return Roster(tuple(people), path.name)
 
 
@@ -176,7 +173,7 @@ def _check_header(path: Path, header: list[str]) -> None:
     twice = [title for title in header if header.count(title) > 1]
     if unknown or twice or "login" not in header:
         what = f"a column {unknown[0]!r}" if unknown else f"two columns {twice[0]!r}" if twice else "no column 'login'"
-        raise BadRoster(f"{path.name} has {what}; expected login and any of {', '.join(COLUMNS[1:])}")
+        raise Unusable(f"{path.name} has {what}; expected login and any of {', '.join(COLUMNS[1:])}")
 
 
 @dataclass

@@ -7,9 +7,10 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
-from grader.classroom.hidden_cases import BadSecrets, Secrets, draw, load_secrets
+from grader.classroom.hidden_cases import Secrets, draw, load_secrets
 from grader.labs import Lab
 from grader.reporting.atomic import write_whole
+from grader.unusable import Unusable
 
 NAME = "secrets.toml"
 REPOSITORY = Path(__file__).resolve().parents[2]
@@ -48,11 +49,11 @@ def place() -> Path | None:
 
 def secrets_in_force(named: Path | None = None, near: Path | None = None) -> SecretsInForce:
     """The secrets that count. named: a file that an option of the command names in place of it. near: a folder where one might be
-    taken for it; an unlike file there is refused, because it would be ignored. Raises BadSecrets."""
+    taken for it; an unlike file there is refused, because it would be ignored. Raises Unusable."""
     path = named or place()
     stray = near / NAME if near else None
     if named is None and stray is not None and os.path.lexists(stray) and not _alike(stray, path):
-        raise BadSecrets(
+        raise Unusable(
             f"{stray.absolute()} is not read: the secrets of a batch, the nbgrader course and Gradescope are "
             f"{path or 'none'}; move it there, delete it, or set {VARIABLE} to its path for all three"
         )
@@ -64,15 +65,15 @@ def secrets_in_force(named: Path | None = None, near: Path | None = None) -> Sec
 def write_secrets(labs: Iterable[Lab]) -> Path:
     """Draws new secrets, writes them where everything finds them, readable by their owner alone, and returns the path.
 
-    Raises BadSecrets where some are there already, and OSError.
+    Raises Unusable where some are there already, and OSError.
     """
     path = place()
     if path is None:
-        raise BadSecrets(
+        raise Unusable(
             f"{VARIABLE} is empty, which means no secrets; unset it, or give it the path of the file to write"
         )
     if path.is_file() and path.read_bytes().strip():
-        raise BadSecrets(
+        raise Unusable(
             f"{_short(path)} exists already, and new secrets would change marks; delete it first to draw new ones"
         )
     write_whole(path, draw(labs), 0o600)

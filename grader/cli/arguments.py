@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import os
 from enum import StrEnum
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import typer
 from rich.markup import escape
+from typer.core import TyperGroup
 
 from grader.reporting.text import Terminal
+from grader.unusable import Unusable
 
 if TYPE_CHECKING:
     from grader.labs import Lab
@@ -36,14 +38,21 @@ def refuse(sentence: str) -> typer.Exit:
     return typer.Exit(UNUSABLE_ARGUMENTS)
 
 
+class Commands(TyperGroup):
+    """Commands that end with one sentence, and status 2, where what they were given cannot be used."""
+
+    def invoke(self, ctx: Any) -> Any:
+        try:
+            return super().invoke(ctx)
+        except Unusable as problem:
+            raise refuse(str(problem)) from None
+
+
 def labs_named(wanted: list[str] | None) -> list[Lab]:
     """The labs asked for, or all."""
-    from grader.labs import BadLab, all_labs
+    from grader.labs import all_labs
 
-    try:
-        known = all_labs()
-    except BadLab as problem:
-        raise refuse(str(problem)) from None
+    known = all_labs()
     unknown = [name for name in wanted or [] if name not in known]
     if unknown:
         raise refuse(f"there is no lab {unknown[0]!r}; the labs are {', '.join(known)}")
@@ -52,11 +61,11 @@ def labs_named(wanted: list[str] | None) -> list[Lab]:
 
 def graphics_card(purpose: str) -> Device:
     """The device record of this machine's GPU; refuses with the reason where there is none."""
-    from grader.gpu.devices import UnusableDevice, choose
+    from grader.gpu.devices import choose
 
     try:
         return choose("cuda")[0]
-    except UnusableDevice as problem:
+    except Unusable as problem:
         raise refuse(f"{purpose} needs a GPU: {problem}") from None
 
 

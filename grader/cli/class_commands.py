@@ -20,6 +20,7 @@ from rich.text import Text
 from grader.cli.arguments import GRADER_FAILED, INTERRUPTED, DeviceChoice, errors, labs_named, refuse
 from grader.cli.class_summary import say_what_became_of, some, summary
 from grader.late_torch import stand_in
+from grader.unusable import Unusable
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -142,18 +143,15 @@ def batch(
     stand_in()  # a class whose verdicts are known needs no torch
     from grader.classroom.batch.coordinating import Plan, run_batch, tiers_of
     from grader.classroom.batch.engine import EngineFailed
-    from grader.classroom.batch.intake import UnusableSubmissions
-    from grader.classroom.batch.journal import Journal, JournalBusy, JournalFull
+    from grader.classroom.batch.journal import Journal, JournalFull
     from grader.classroom.batch.marks import Rules
     from grader.classroom.batch.pages import Pages
-    from grader.classroom.batch.standing import UnusableRules, standing, standings, unknown_times
+    from grader.classroom.batch.standing import standing, standings, unknown_times
     from grader.classroom.batch.tasks import Setup
     from grader.classroom.batch.workers import WorkerPool, WorkFailed
-    from grader.classroom.hidden_cases import BadSecrets
-    from grader.classroom.roster import BadRoster, Roster, load_roster
+    from grader.classroom.roster import Roster, load_roster
     from grader.classroom.secrets_file import secrets_in_force
-    from grader.classroom.server.store import UnusableCourse
-    from grader.judging.rubric import BadRubric, check_names, load_rubric
+    from grader.judging.rubric import check_names, load_rubric
     from grader.labs import all_labs
 
     labs = labs_named(lab)
@@ -200,16 +198,6 @@ def batch(
             found = standings(outcome.graded, rules, roster)
             files = outcome.accounts(found)
             drawn = _publish(out, found, pages, titles, files)
-    except (
-        UnusableSubmissions,
-        UnusableCourse,
-        UnusableRules,
-        BadRoster,
-        BadSecrets,
-        BadRubric,
-        JournalBusy,
-    ) as problem:
-        raise refuse(str(problem)) from None
     except (JournalFull, EngineFailed, WorkFailed) as problem:
         errors.print(f"[red]stopped:[/] {escape(str(problem))}", soft_wrap=True)
         raise typer.Exit(GRADER_FAILED) from None
@@ -233,15 +221,12 @@ def batch(
 
 def secrets() -> None:
     """Write the repository's secrets.toml: a seed, and hidden cases for every lab. Keep it away from students."""
-    from grader.classroom.hidden_cases import BadSecrets
     from grader.classroom.secrets_file import secrets_in_force, write_secrets
     from grader.labs import all_labs
 
     labs = list(all_labs().values())
     try:
         path = write_secrets(labs)
-    except BadSecrets as problem:
-        raise refuse(str(problem)) from None
     except OSError as problem:
         raise refuse(
             f"{problem.filename} cannot be written ({problem.strerror}); set GRADER_SECRETS to another path"
@@ -278,19 +263,13 @@ def require_packages() -> None:
 
 def class_device(wanted: DeviceChoice, engine: EngineChoice, address: str | None) -> Device:
     """The device record of the batch. Without a sandbox there is no grading of others' work."""
-    from grader.gpu.devices import UnusableDevice, choose
+    from grader.gpu.devices import choose
 
     if engine is EngineChoice.ray:
-        from grader.classroom.batch.ray_engine import NoRay, connect
+        from grader.classroom.batch.ray_engine import connect
 
-        try:
-            return connect(address, wanted.value)
-        except NoRay as problem:
-            raise refuse(str(problem)) from None
-    try:
-        chosen, note = choose(wanted.value)
-    except UnusableDevice as problem:
-        raise refuse(str(problem)) from None
+        return connect(address, wanted.value)
+    chosen, note = choose(wanted.value)
     if chosen.sandbox == "none":
         raise refuse(
             "bubblewrap does not work here, and other people's work is graded only in a sandbox; see `python -m grader doctor`"
@@ -400,7 +379,7 @@ def _publish(out: Path, found: Sequence[Standing], pages: Pages, titles: Titles,
 
 def _write_gradebook(database: str, found: Sequence[Standing], assignment: str | None) -> None:
     """The same points that nbgrader's own autograde gives; lateness is nbgrader's business."""
-    from grader.classroom.gradebook.scores import UnusableGradebook, write_scores
+    from grader.classroom.gradebook.scores import write_scores
 
     for standing in found:
         if standing.absent:
@@ -419,7 +398,7 @@ def _write_gradebook(database: str, found: Sequence[Standing], assignment: str |
                 answers=standing.graded.answers,
                 submitted=standing.graded.hand_in.submitted,
             )
-        except UnusableGradebook as problem:
+        except Unusable as problem:
             raise refuse(f"{problem}; the verdicts and the report are safe") from None
     errors.print(f"wrote the scores of {len(found)} hand-ins into {escape(database)}", soft_wrap=True)
 

@@ -19,6 +19,7 @@ from grader.reporting.atomic import write_whole
 from grader.reporting.text import Terminal, json_text
 from grader.running.prestart import prestart
 from grader.sandbox import prewarm
+from grader.unusable import Unusable
 
 if TYPE_CHECKING:
     from grader.labs import Lab
@@ -59,8 +60,6 @@ def grade(
     if path.exists() and device is not DeviceChoice.cpu:
         prestart()
     stand_in()
-    from grader.judging.rubric import BadRubric
-    from grader.reading import UnusablePath
     from grader.reporting.document import document
     from grader.reporting.junit import junit
     from grader.reporting.terminal import show
@@ -83,10 +82,8 @@ def grade(
             from grader.pipeline.grading import with_facts
 
             report = with_facts(report, submission, labs, options, built)
-    except typer.Exit:
+    except (typer.Exit, Unusable):
         raise
-    except (UnusablePath, BadRubric) as problem:
-        raise refuse(str(problem)) from None
     except KeyboardInterrupt:
         errors.print("stopped; nothing was written")
         raise typer.Exit(INTERRUPTED) from None
@@ -120,10 +117,8 @@ def watch(
     errors.print("starting Triton ...", style="dim")
     _warm_up(path)
     from grader.building import BinaryCache, own_folder
-    from grader.judging.rubric import BadRubric
     from grader.pipeline.grading import GradeOptions
     from grader.pipeline.watching import Watch
-    from grader.reading import UnusablePath
     from grader.reporting.compact import Lines
 
     labs = labs_named(lab)
@@ -137,8 +132,6 @@ def watch(
     lines = Lines(Terminal(highlight=False), publish)
     try:
         Watch(path, labs, options, lines, all_labs=bool(lab)).run()
-    except (UnusablePath, BadRubric) as problem:
-        raise refuse(str(problem)) from None
     except KeyboardInterrupt:
         errors.print("stopped watching")
 
@@ -157,12 +150,9 @@ def _check_folders(*files: Path | None) -> None:
 
 def _device(wanted: DeviceChoice) -> Device:
     """The device to grade on, with what has to be said of it."""
-    from grader.gpu.devices import UnusableDevice, choose
+    from grader.gpu.devices import choose
 
-    try:
-        chosen, note = choose(wanted.value)
-    except UnusableDevice as problem:
-        raise refuse(str(problem)) from None
+    chosen, note = choose(wanted.value)
     if note:
         errors.print(f"[yellow]note:[/] {escape(note)}", soft_wrap=True)
     if chosen.sandbox == "none":

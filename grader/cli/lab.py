@@ -4,24 +4,22 @@ from __future__ import annotations
 
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated
 
 import typer
 from rich.markup import escape
 from rich.table import Table
 
-from grader.cli.arguments import DeviceChoice, errors, labs_named, refuse
+from grader.cli.arguments import Commands, DeviceChoice, errors, labs_named, refuse
 from grader.cli.grade import grade, watch
-from grader.client import Client, ServerProblem, points, sign_in
+from grader.client import Client, points, sign_in
 from grader.reporting.text import Terminal, prose
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
 
 FOLDERS = ("notebooks", "assignment", ".")
 """Where a student's work is, when no path is given: the first of these that is there."""
 
 app = typer.Typer(
+    cls=Commands,
     help="The student's command: check and grade here, submit to the course's server.",
     no_args_is_help=True,
     add_completion=False,
@@ -78,7 +76,7 @@ def login(
     ],
 ) -> None:
     """Remember the course server and your token."""
-    _asked(lambda: sign_in(url, token))
+    sign_in(url, token)
     typer.echo(f"signed in to {url}")
 
 
@@ -91,23 +89,20 @@ def submit(
 ) -> None:
     """Submit one lab's kernel to the course server, and wait for its answer. Only the kernel's text is sent."""
     from grader.model import Refusal
-    from grader.reading import UnusablePath, read
+    from grader.reading import read
 
-    try:
-        source = read(_work(path), labs_named([lab]), all_labs=True).labs[lab]
-    except UnusablePath as problem:
-        raise refuse(str(problem)) from None
+    source = read(_work(path), labs_named([lab]), all_labs=True).labs[lab]
     if isinstance(source, Refusal):
         raise refuse(source.message)
-    client = _asked(Client)
-    sent = _asked(lambda: client.submit(source, profile=profile))
+    client = Client()
+    sent = client.submit(source, profile=profile)
     errors.print(f"attempt {sent['id']}: {escape(prose(sent['words']))}", soft_wrap=True)
     if not wait:
         return
     console = Terminal(highlight=False)
     try:
         with errors.status("waiting") as status:
-            found = _asked(lambda: client.follow(sent["id"], lambda words: status.update(escape(words))))
+            found = client.follow(sent["id"], lambda words: status.update(escape(words)))
     except KeyboardInterrupt:
         errors.print(f"attempt {sent['id']} goes on without you; `lab status` has its answer")
         raise typer.Exit(130) from None
@@ -123,7 +118,7 @@ def status() -> None:
     table = Table(box=None, padding=(0, 1), header_style="dim")
     for column in ("attempt", "lab", "submitted (UTC)", "what became of it"):
         table.add_column(column)
-    for one in _asked(lambda: Client().attempts()):
+    for one in Client().attempts():
         moment = datetime.fromtimestamp(one["submitted_at"], UTC)
         table.add_row(str(one["id"]), escape(one["lab"]), f"{moment:%Y-%m-%d %H:%M}", escape(points(one)))
     Terminal(highlight=False).print(table)
@@ -132,14 +127,14 @@ def status() -> None:
 @app.command()
 def cancel(attempt: Annotated[int, typer.Argument(min=1)]) -> None:
     """Take an attempt out of the queue."""
-    found = _asked(lambda: Client().cancel(attempt))
+    found = Client().cancel(attempt)
     typer.echo(f"attempt {found['id']}: {found['words']}")
 
 
 @app.command()
 def board(lab: Annotated[str | None, typer.Argument(help="Only this lab.")] = None) -> None:
     """Show the board, under pseudonyms."""
-    found = _asked(lambda: Client().board())
+    found = Client().board()
     console = Terminal(highlight=False)
     for name, one in found["labs"].items():
         if lab in (None, name) and one["rows"]:
@@ -153,14 +148,6 @@ def board(lab: Annotated[str | None, typer.Argument(help="Only this lab.")] = No
                 cells = ["" if value is None else f"{value:.2f}" for value in ratios]
                 table.add_row(escape(row["who"]) + you, "" if row["points"] is None else f"{row['points']:g}", *cells)
             console.print(table)
-
-
-def _asked(ask: Callable[[], Any]) -> Any:
-    """An answer of the server, or its refusal as an unusable argument."""
-    try:
-        return ask()
-    except ServerProblem as problem:
-        raise refuse(str(problem)) from None
 
 
 def main() -> None:

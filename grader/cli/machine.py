@@ -27,26 +27,22 @@ def calibrate(
     from grader.gpu.devices import visible_gpus
     from grader.judging.rubric import HERE
     from grader.labs import all_labs
-    from grader.pipeline.calibration import CannotCalibrate, table_names, tier_table
     from grader.pipeline.calibration import calibrate as measure
-    from grader.reading import UnusablePath
+    from grader.pipeline.calibration import table_names, tier_table
 
     device = graphics_card("calibration")
     folder = out or HERE / "tiers"
     if not folder.is_dir():
         raise refuse(f"the folder {folder} does not exist; create it or choose another with --out")
-    try:
-        measured = measure(
-            path,
-            list(all_labs().values()),
-            device,
-            repeats,
-            cores(),
-            lambda lab, text: errors.print(f"{lab}: {text}"),
-            visible_gpus(),
-        )
-    except (UnusablePath, CannotCalibrate) as problem:
-        raise refuse(str(problem)) from None
+    measured = measure(
+        path,
+        list(all_labs().values()),
+        device,
+        repeats,
+        cores(),
+        lambda lab, text: errors.print(f"{lab}: {text}"),
+        visible_gpus(),
+    )
     table = tier_table(measured)
     for name in table_names(device, fallback):
         write_whole(folder / name, table)

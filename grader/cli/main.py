@@ -6,11 +6,13 @@ from pathlib import Path
 
 import typer
 
+from grader.cli.arguments import Commands
 from grader.cli.grade import grade, watch
 from grader.cli.machine import calibrate, doctor
 from grader.cli.run import run
 
 app = typer.Typer(
+    cls=Commands,
     help="Grades Triton kernels: correctness anywhere, speed on an NVIDIA GPU.",
     no_args_is_help=True,
     add_completion=False,

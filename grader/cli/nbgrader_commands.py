@@ -25,19 +25,13 @@ def course(
     language: Annotated[CourseLanguage, typer.Option(help="Language of the notebooks.")] = CourseLanguage.en,
 ) -> None:
     """Make an nbgrader course from the notebooks, in which `nbgrader autograde` and formgrader run this grader."""
-    from grader.authoring.notebooks import MissingJupytext
-    from grader.authoring.record_tables import BadSource
-    from grader.authoring.release import BadMarkers
-    from grader.classroom.gradebook.course import CannotMakeCourse, make_course
-    from grader.classroom.hidden_cases import BadSecrets
+    from grader.classroom.gradebook.course import make_course
     from grader.classroom.secrets_file import secrets_in_force
     from grader.labs import all_labs
 
     try:
         hidden = secrets_in_force(near=folder).sentence(all_labs().values())
         written = make_course(Path.cwd(), folder, assignment, "zh" if language is CourseLanguage.zh else "en")
-    except (CannotMakeCourse, BadSecrets, BadMarkers, BadSource, MissingJupytext) as problem:
-        raise refuse(str(problem)) from None
     except OSError as problem:
         raise refuse(
             f"{problem.filename or folder} cannot be written ({problem.strerror}); choose another folder"

@@ -36,7 +36,6 @@ def gradescope(
 ) -> None:
     """Write the autograder archive to upload to Gradescope."""
     from grader.classroom.gradescope.package import write_archive
-    from grader.classroom.hidden_cases import BadSecrets
     from grader.classroom.secrets_file import secrets_in_force
 
     wanted = labs_named(lab)
@@ -44,8 +43,6 @@ def gradescope(
     try:
         found = secrets_in_force(secrets_file, near=Path.cwd())
         members = write_archive(Path.cwd(), out, labs, hidden.value, found.path)
-    except BadSecrets as problem:
-        raise refuse(str(problem)) from None
     except OSError as problem:
         raise refuse(
             f"{problem.filename} cannot be used ({problem.strerror}); run this in the repository's root, and write to a "

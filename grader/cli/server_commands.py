@@ -62,18 +62,17 @@ def serve(
         raise refuse(f"{missing[0]} is not installed; run `pip install triton-kernel-lab[server]`")
     import uvicorn
 
-    from grader.classroom.batch.journal import Journal, JournalBusy, JournalFull
+    from grader.classroom.batch.journal import Journal, JournalFull
     from grader.classroom.batch.tasks import Setup
     from grader.classroom.batch.workers import FIRST, WorkerPool
-    from grader.classroom.hidden_cases import BadSecrets
     from grader.classroom.secrets_file import secrets_in_force
     from grader.classroom.server.api import application
     from grader.classroom.server.dispatching import Dispatcher
     from grader.classroom.server.service import Service
-    from grader.classroom.server.store import DUE, Store, UnusableCourse
+    from grader.classroom.server.store import DUE, Store
     from grader.classroom.server.throttling import Impatient
     from grader.gpu.devices import gpus, visible_gpus
-    from grader.judging.rubric import BadRubric, load_rubric
+    from grader.judging.rubric import load_rubric
 
     labs = labs_named(lab)
     if engine is not EngineChoice.ray and (address or accelerator):
@@ -126,8 +125,6 @@ def serve(
                 forwarded_allow_ips="127.0.0.1",
             )
             dispatcher.stop()
-    except (UnusableCourse, BadSecrets, BadRubric, JournalBusy) as problem:
-        raise refuse(str(problem)) from None
     except JournalFull as problem:
         errors.print(f"[red]stopped:[/] {escape(str(problem))}", soft_wrap=True)
         raise typer.Exit(GRADER_FAILED) from None
@@ -151,16 +148,13 @@ def tokens(
     ] = None,
 ) -> None:
     """Make and revoke tokens of a course; without an option, list who has one. The file with new ones is the only copy: mail it out."""
-    from grader.classroom.roster import BadRoster, Person, load_roster
-    from grader.classroom.server.store import Store, UnusableCourse
+    from grader.classroom.roster import Person, load_roster
+    from grader.classroom.server.store import Store
     from grader.reporting.atomic import write_whole
     from grader.reporting.text import cell, name
 
-    try:
-        people = list(load_roster(roster).people) if roster else []
-        store = Store(database)
-    except (BadRoster, UnusableCourse) as problem:
-        raise refuse(str(problem)) from None
+    people = list(load_roster(roster).people) if roster else []
+    store = Store(database)
     for login in revoke or ():
         if not store.revoke(login):
             raise refuse(f"{database} has no member {login!r}; `python -m grader tokens {database}` lists them")

@@ -14,6 +14,7 @@ from urllib.parse import urlsplit
 
 from grader.reporting.atomic import write_whole
 from grader.reporting.text import prose
+from grader.unusable import Unusable
 
 if TYPE_CHECKING:  # it imports torch, and the command line answers without
     from grader.model import KernelSource
@@ -27,10 +28,6 @@ LOOPBACK = ("127.0.0.1", "::1", "localhost")
 NOT_SIGNED_IN = (
     "no course server is known; run `lab login https://ADDRESS` in a terminal, with the token from your instructor"
 )
-
-
-class ServerProblem(Exception):
-    """A request that the server refused, or that did not reach it; one sentence for the student."""
 
 
 @dataclass(frozen=True)
@@ -48,7 +45,7 @@ def place() -> Path:
 
 
 def account() -> Account:
-    """What environment or file say. Raises ServerProblem where nobody signed in."""
+    """What environment or file say. Raises Unusable where nobody signed in."""
     try:
         written = json.loads(place().read_text(encoding="utf-8"))
         url, token = str(written["url"]), str(written["token"])
@@ -56,17 +53,17 @@ def account() -> Account:
         url, token = "", ""
     found = Account(os.environ.get(SERVER) or url, os.environ.get(TOKEN) or token)
     if not found.url or not found.token:
-        raise ServerProblem(NOT_SIGNED_IN)
+        raise Unusable(NOT_SIGNED_IN)
     return found
 
 
 def sign_in(url: str, token: str) -> None:
-    """Keeps address and token in a file that only its owner can read, when the server knows the token. Raises ServerProblem."""
+    """Keeps address and token in a file that only its owner can read, when the server knows the token. Raises Unusable."""
     parts = urlsplit(url)
     if parts.scheme not in ("http", "https") or not parts.hostname:
-        raise ServerProblem(f"{url} is no address of a server; expected one such as https://lab.example.org")
+        raise Unusable(f"{url} is no address of a server; expected one such as https://lab.example.org")
     if parts.scheme == "http" and parts.hostname not in LOOPBACK:
-        raise ServerProblem(f"{url} would send your token unencrypted; use https://")
+        raise Unusable(f"{url} would send your token unencrypted; use https://")
     found = Account(url.rstrip("/"), token.strip())
     Client(found).attempts()
     place().parent.mkdir(parents=True, exist_ok=True, mode=0o700)
@@ -74,7 +71,7 @@ def sign_in(url: str, token: str) -> None:
 
 
 class Client:
-    """Requests with one account; every method raises ServerProblem."""
+    """Requests with one account; every method raises Unusable."""
 
     def __init__(self, of: Account | None = None) -> None:
         self.account = of or account()
@@ -121,7 +118,7 @@ class Client:
                     listen(prose(str(news["words"])))
             except httpx.HTTPError:
                 if time.monotonic() > until:
-                    raise ServerProblem(
+                    raise Unusable(
                         f"{self.account.url} does not answer any more; attempt {number} is kept: `lab status`"
                     ) from None
                 listen("the server does not answer; trying again")
@@ -131,7 +128,7 @@ class Client:
         with self._http() as http, http.stream("GET", f"/api/attempts/{number}/events") as answer:
             if answer.status_code != 200:
                 answer.read()
-                raise ServerProblem(_sentence(answer))
+                raise Unusable(_sentence(answer))
             for line in answer.iter_lines():
                 if line.startswith("data: "):
                     yield json.loads(line[6:])
@@ -146,15 +143,15 @@ class Client:
                 break
             except (httpx.HTTPError, httpx.InvalidURL, UnicodeError) as error:
                 if not left:
-                    raise ServerProblem(
+                    raise Unusable(
                         f"{self.account.url} cannot be reached ({type(error).__name__}); try again later"
                     ) from None
         if answer.status_code >= 300:
-            raise ServerProblem(_sentence(answer))
+            raise Unusable(_sentence(answer))
         try:
             return answer.json()
         except ValueError:
-            raise ServerProblem(f"{self.account.url} is no course server; check the address") from None
+            raise Unusable(f"{self.account.url} is no course server; check the address") from None
 
     def _http(self) -> Any:
         import httpx

@@ -12,12 +12,9 @@ from typing import Literal
 
 from grader.model import Device
 from grader.sandbox import bubblewrap
+from grader.unusable import Unusable
 
 OLDEST_CAPABILITY = 80
-
-
-class UnusableDevice(ValueError):
-    """The device asked for cannot grade; the message says what was found and what to do."""
 
 
 @dataclass(frozen=True)
@@ -91,13 +88,13 @@ def _cuda_of_torch() -> str | None:
 def choose(wanted: Literal["auto", "cpu", "cuda"]) -> tuple[Device, str | None]:
     """The device to grade on, and a note when `auto` had to fall back to the CPU although a GPU is there.
 
-    Raises UnusableDevice when `cuda` is asked for and cannot be had.
+    Raises Unusable when `cuda` is asked for and cannot be had.
     """
     found = gpus()
     gpu = found[0] if found else None
     problem = cuda_problem(gpu) if wanted != "cpu" else None
     if wanted == "cuda" and problem:
-        raise UnusableDevice(problem)
+        raise Unusable(problem)
     sandbox = "bubblewrap" if bubblewrap() else "none"
     versions = {"torch": _version("torch"), "triton": _version("triton"), "sandbox": sandbox}
     if wanted == "cpu" or problem or gpu is None:

@@ -53,7 +53,9 @@ class MemoryPool:
         # memory_snapshot(id) gives back a reference to the id's number that it never took (torch 2.11): from the 257th pool of a
         # process on, whose number is an object of its own, that frees it twice
         everything = torch.cuda.memory_snapshot()
-        segments = [(one["address"], one["total_size"]) for one in everything if one["segment_pool_id"] == self._pool.id]
+        segments = [
+            (one["address"], one["total_size"]) for one in everything if one["segment_pool_id"] == self._pool.id
+        ]
 
         def fill(stream: int) -> None:
             for address, size in segments:

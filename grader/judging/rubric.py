@@ -12,11 +12,9 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
+from grader.unusable import Unusable
+
 HERE = Path(__file__).parent
-
-
-class BadRubric(ValueError):
-    """A rubric or tier table that cannot be used; the message is one sentence."""
 
 
 @dataclass(frozen=True)
@@ -102,7 +100,7 @@ def share(tiers: Sequence[Tier], ratio: float) -> float:
 
 @cache
 def load_rubric(path: Path = HERE / "rubric.toml") -> Rubric:
-    """Reads rubric.toml; raises BadRubric with the place for numbers that make no rubric."""
+    """Reads rubric.toml; raises Unusable with the place for numbers that make no rubric."""
     try:
         data = tomllib.loads(path.read_text(encoding="utf-8"))
         rubric = Rubric(
@@ -113,25 +111,25 @@ def load_rubric(path: Path = HERE / "rubric.toml") -> Rubric:
             weights={lab: {k: float(v) for k, v in table.items()} for lab, table in data.get("weights", {}).items()},
         )
     except (OSError, tomllib.TOMLDecodeError, KeyError, TypeError, ValueError) as error:
-        raise BadRubric(f"{path.name} cannot be used ({error}); compare it with the one in the repository") from None
+        raise Unusable(f"{path.name} cannot be used ({error}); compare it with the one in the repository") from None
     if not 0 <= rubric.memory < rubric.correctness:
-        raise BadRubric(f"{path.name} has memory = {rubric.memory}, expected a part of correctness; correct it")
+        raise Unusable(f"{path.name} has memory = {rubric.memory}, expected a part of correctness; correct it")
     numbers = [weight for table in rubric.weights.values() for weight in table.values()]
     if not all(0 <= number < math.inf for number in (rubric.correctness, rubric.speed, *numbers)):
-        raise BadRubric(f"{path.name} has a negative or infinite number; correct it")
+        raise Unusable(f"{path.name} has a negative or infinite number; correct it")
     if not 0 <= rubric.speed_needs_correctness <= 1:
-        raise BadRubric(
+        raise Unusable(
             f"{path.name} has speed_needs_correctness = {rubric.speed_needs_correctness:g}, expected a share from 0 to 1; correct it"
         )
     if unknown := set(data) - {field.name for field in fields(Rubric)}:
-        raise BadRubric(
+        raise Unusable(
             f"{path.name} has {', '.join(sorted(unknown))}, which no rubric has; see the one in the repository"
         )
     return rubric
 
 
 def check_names(rubric: Rubric, tiers: Tiers | None, cases: Mapping[str, Collection[str]]) -> None:
-    """Raises BadRubric for a lab or case that there is none of: its number would change no mark, and nobody would hear of it.
+    """Raises Unusable for a lab or case that there is none of: its number would change no mark, and nobody would hear of it.
 
     cases: the names of every lab's cases, hidden ones included.
     """
@@ -143,7 +141,7 @@ def check_names(rubric: Rubric, tiers: Tiers | None, cases: Mapping[str, Collect
             known = cases.get(lab, ())
             if wrong := [name for name in numbers if name not in known]:
                 expected = f"one of {', '.join(known)}" if known else f"a lab: one of {', '.join(cases)}"
-                raise BadRubric(f"{file} has a number for {lab}.{wrong[0]}, expected {expected}; correct the name")
+                raise Unusable(f"{file} has a number for {lab}.{wrong[0]}, expected {expected}; correct the name")
 
 
 def slug(gpu: str) -> str:
@@ -157,7 +155,7 @@ UNCALIBRATED = "uncalibrated.toml"
 def load_tiers(gpu: str, capability: int | None = None, folder: Path = HERE / "tiers") -> Tiers:
     """The GPU's own tier table; without one that of its compute capability (sm_90.toml for 9.0), then uncalibrated.toml.
 
-    Raises BadRubric with the file's name for a table that cannot be used.
+    Raises Unusable with the file's name for a table that cannot be used.
     """
     default = _read_tiers(folder / UNCALIBRATED).get("default", [])
     own = folder / f"{slug(gpu)}.toml"
@@ -174,7 +172,7 @@ def _read_tiers(path: Path) -> dict[str, Any]:
     try:
         return tomllib.loads(path.read_text(encoding="utf-8"))
     except (OSError, tomllib.TOMLDecodeError) as error:
-        raise BadRubric(f"tiers/{path.name} cannot be used ({error}); write it again with `make calibrate`") from None
+        raise Unusable(f"tiers/{path.name} cannot be used ({error}); write it again with `make calibrate`") from None
 
 
 def _tiers(path: Path, values: Any) -> tuple[Tier, ...]:
@@ -186,7 +184,7 @@ def _tiers(path: Path, values: Any) -> tuple[Tier, ...]:
     except TypeError:
         usable = False
     if not usable:
-        raise BadRubric(
+        raise Unusable(
             f"tiers/{path.name} has {values!r}, expected a list of {{ratio = ..., share = ...}}, rising, with ratios above 0 "
             "and shares of at most 1; correct it"
         )

@@ -9,14 +9,15 @@ from pathlib import Path
 from grader.labs.contract import Lab, Launchable
 from grader.labs.notebook_step import Step
 from grader.labs.speed_step import SpeedStep
-from grader.labs.validation import BadLab, validate_lab
+from grader.labs.validation import validate_lab
+from grader.unusable import Unusable
 
-__all__ = ["BadLab", "Lab", "Launchable", "all_labs", "get_lab", "speed_steps_of", "steps_of_lab"]
+__all__ = ["Lab", "Launchable", "all_labs", "get_lab", "speed_steps_of", "steps_of_lab"]
 
 
 @cache
 def all_labs() -> dict[str, Lab]:
-    """Every lab by id, in the order of their `order` field. Raises BadLab for one whose definition lacks something."""
+    """Every lab by id, in the order of their `order` field. Raises Unusable for one whose definition lacks something."""
     folders = sorted(path.parent.name for path in Path(__file__).parent.glob("*/lab.py"))
     labs = [_sound(folder) for folder in folders]
     return {lab.id: lab for lab in sorted(labs, key=lambda lab: lab.order)}
@@ -25,7 +26,7 @@ def all_labs() -> dict[str, Lab]:
 def _sound(folder: str) -> Lab:
     lab: Lab = importlib.import_module(f"grader.labs.{folder}.lab").LAB
     if fault := next(validate_lab(lab, folder), None):
-        raise BadLab(f"grader/labs/{folder}/lab.py: {fault}")
+        raise Unusable(f"grader/labs/{folder}/lab.py: {fault}")
     return lab
 
 

@@ -11,10 +11,6 @@ TAILS = 512
 STEPS = 2
 
 
-class BadLab(ValueError):
-    """A lab's definition that cannot be used; the message names the lab, what is missing and the next step."""
-
-
 def validate_lab(lab: Lab, folder: str) -> Iterator[str]:
     """What the lab in labs/<folder> lacks, a sentence each; nothing for a sound one."""
     if lab.id != folder:

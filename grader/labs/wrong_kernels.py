@@ -14,6 +14,7 @@ from typing import Any
 
 from grader.labs import Lab, all_labs
 from grader.labs.edits import BadEdit, Edit, edited, kernel_text, read_edits
+from grader.unusable import Unusable
 
 SHARED = "grader/labs/mistakes.toml"
 ROOT = Path(__file__).parents[2]
@@ -33,10 +34,6 @@ TYPES: dict[str, type] = {
     "lines": list,
 }
 REQUIRED = ("name", "says", "names")
-
-
-class BadMistake(ValueError):
-    """A mistakes.toml that cannot be used; the message says where, what was expected and what to do."""
 
 
 @dataclass(frozen=True)
@@ -81,7 +78,7 @@ def catalogue(lab_id: str, root: Path = ROOT) -> Path:
 
 
 def wrong_kernels(lab: Lab, root: Path = ROOT) -> tuple[WrongKernel, ...]:
-    """Every wrong kernel of a lab, its own first; none without its file. Raises BadMistake.
+    """Every wrong kernel of a lab, its own first; none without its file. Raises Unusable.
 
     A lab's own entry takes the place of one for all labs that has its name.
     """
@@ -94,9 +91,9 @@ def wrong_kernels(lab: Lab, root: Path = ROOT) -> tuple[WrongKernel, ...]:
     names = {kernel.name for kernel, _ in own}
     for kernel, where in (*own, *(one for one in _shared(lab, root) if one[0].name not in names)):
         if kernel.name in found:
-            raise BadMistake(f"{where}: the name is there twice, expected once; rename one of the two")
+            raise Unusable(f"{where}: the name is there twice, expected once; rename one of the two")
         if kernel.source in sources:
-            raise BadMistake(f"{where}: the same kernel as `{sources[kernel.source]}`, expected another; merge the two")
+            raise Unusable(f"{where}: the same kernel as `{sources[kernel.source]}`, expected another; merge the two")
         found[kernel.name], sources[kernel.source] = kernel, kernel.name
     return tuple(found.values())
 
@@ -106,7 +103,7 @@ def _own(lab: Lab, root: Path) -> Iterator[tuple[WrongKernel, str]]:
     data, place = _listed(catalogue(lab.id, root), root)
     for entry, where in _entries(data, place):
         for fault in _faults(entry, {case.name for case in lab.cases}):
-            raise BadMistake(f"{where}: {fault}")
+            raise Unusable(f"{where}: {fault}")
         yield _kernel(entry, lab.id, data.get("base", ""), root, where), where
 
 
@@ -120,7 +117,7 @@ def _shared(lab: Lab, root: Path) -> Iterator[tuple[WrongKernel, str]]:
     text = (root / base).read_text(encoding="utf-8") if (root / base).is_file() else ""
     for entry, where in _entries(data, place):
         for fault in _faults(entry, known):
-            raise BadMistake(f"{where}: {fault}")
+            raise Unusable(f"{where}: {fault}")
         cases = [case.name for case in lab.cases if case.name in entry.get("fails", ())]
         if cases and all(text.count(edit.find) == 1 for edit in read_edits(entry.get("edits", ()))):
             yield _kernel({**entry, "fails": cases}, lab.id, base, root, where), where
@@ -132,9 +129,9 @@ def _listed(path: Path, root: Path) -> tuple[Mapping[str, Any], Path]:
     try:
         data = tomllib.loads(path.read_text(encoding="utf-8"))
     except tomllib.TOMLDecodeError as error:
-        raise BadMistake(f"{place}: {error}, expected TOML; correct that line") from None
+        raise Unusable(f"{place}: {error}, expected TOML; correct that line") from None
     if unknown := set(data) - {"base", "mistake"}:
-        raise BadMistake(f"{place}: `{min(unknown)}` at the top, expected `base` and [[mistake]] entries; remove it")
+        raise Unusable(f"{place}: `{min(unknown)}` at the top, expected `base` and [[mistake]] entries; remove it")
     return data, place
 
 
@@ -187,7 +184,7 @@ def _kernel(entry: Mapping[str, Any], lab_id: str, default: str, root: Path, whe
         text = kernel_text(name, root)
         source = edited(text, edits, name)
     except BadEdit as problem:
-        raise BadMistake(f"{where}: {problem}") from None
+        raise Unusable(f"{where}: {problem}") from None
     return WrongKernel(
         lab_id,
         entry["name"],

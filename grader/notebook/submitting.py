@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from grader.client import Client, ServerProblem, points
+from grader.client import Client, points
 from grader.model import Refusal
 from grader.notebook.cells import NotYet, Output, grading_by_nbgrader, inputs, lab_named, sentence
 from grader.reading import read_executed
 from grader.reporting.compact import Remark
 from grader.reporting.inline import Inline
+from grader.unusable import Unusable
 
 ELSEWHERE = "submit works in a notebook; in a terminal, `lab submit LAB` does the same."
 
@@ -30,7 +31,7 @@ def submit(lab_id: str, *, profile: bool = False) -> None:
         found = client.follow(
             sent["id"], lambda words: output.show(Inline([Remark(f"attempt {sent['id']}: {words} ...", "dim")]))
         )
-    except ServerProblem as problem:
+    except Unusable as problem:
         raise NotYet(sentence(str(problem))) from None
     where = Remark(f"report with pictures: {client.account.url}{found['page']}", "dim")
     head = Remark(f"attempt {found['id']}: {points(found)}")

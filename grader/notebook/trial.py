@@ -16,9 +16,10 @@ import torch
 from grader.notebook.cells import NotYet, display
 from grader.notebook.own_kernels import device
 from grader.notebook.predicting import Prediction, after, lock, reveal
-from grader.reporting.benchmarks import SHOWN, Entry, Record, UnusableRecord, load
+from grader.reporting.benchmarks import SHOWN, Entry, Record, load
 from grader.reporting.compact import Remark
 from grader.reporting.whole_models import ModelRecord, Which, load_model_record, not_measured
+from grader.unusable import Unusable
 
 __all__ = ["Prediction", "after", "gpu_here", "lock", "measured", "megabytes", "microseconds", "record", "reveal", "verdict",
            "whole_model"]  # fmt: skip
@@ -33,7 +34,7 @@ def record() -> Record:
     """The benchmark's record. Raises NotYet when it is not where the repository has it."""
     try:
         return load(ROOT / SHOWN)
-    except UnusableRecord as problem:
+    except Unusable as problem:
         raise NotYet(f"{problem}; it belongs beside the folder grader/ that this notebook uses.") from None
 
 

@@ -20,6 +20,7 @@ from grader.labs.problems import make_problem
 from grader.model import Device, KernelBundle, Refusal, SpeedSample
 from grader.reading import read
 from grader.running.cuda import CudaRunner
+from grader.unusable import Unusable
 
 ROOM = 0.92
 """A rung's tier begins at this share of its ratio: room for a GPU's bad day."""
@@ -36,10 +37,6 @@ FIRST = 0.1
 WITHOUT_LADDER = ((0.4, 0.25), (0.6, 0.5), (0.8, 0.75), (ROOM, 1.0))
 """Tiers of a lab without a ladder: share of the solution's ratio, share of the points."""
 Listener = Callable[[str, str], None]
-
-
-class CannotCalibrate(ValueError):
-    """The solutions give no table on this GPU; the message says which lab or case and why."""
 
 
 @dataclass(frozen=True)
@@ -131,7 +128,7 @@ def calibrate(
     """Checks and times the solutions in `path`, and the ladders in its folder ladder/, on each of so many GPUs at the same time; each
     repetition in a GPU process of its own.
 
-    Raises CannotCalibrate when a lab is missing, or a kernel does not build, fails a correctness case or, a solution, cannot be built for
+    Raises Unusable when a lab is missing, or a kernel does not build, fails a correctness case or, a solution, cannot be built for
     a case or timed. A rung that is too slow to be timed at a case, or does not build for it, has no tier of its own there.
     """
     rungs = {
@@ -171,7 +168,7 @@ def _timed(
     gpu: int,
     listen: Listener,
 ) -> list[tuple[str, str, SpeedSample]]:
-    """The lab, the rung and the time of whatever could be timed on one GPU. Raises CannotCalibrate."""
+    """The lab, the rung and the time of whatever could be timed on one GPU. Raises Unusable."""
     found = []
     for repetition in range(repeats):
         with CudaRunner(gpu) as runner:
@@ -185,9 +182,7 @@ def _timed(
                         if sample.status == "timed":
                             found.append((lab.id, rung, sample))
                         elif rung == SOLUTION:
-                            raise CannotCalibrate(
-                                f"{lab.id} {sample.case}: {sample.message}; fix that, then calibrate again"
-                            )
+                            raise Unusable(f"{lab.id} {sample.case}: {sample.message}; fix that, then calibrate again")
     return found
 
 
@@ -211,22 +206,22 @@ def _build(path: Path, lab: Lab, device: Device, jobs: int, listen: Listener) ->
     assert device.capability is not None
     source = read(path, [lab], all_labs=True).labs[lab.id]
     if isinstance(source, Refusal):
-        raise CannotCalibrate(f"{lab.id}: {source.message}; calibrate with a folder that solves every lab")
+        raise Unusable(f"{lab.id}: {source.message}; calibrate with a folder that solves every lab")
     listen(lab.id, f"building {path.name}")
     built = build(lab, source, BuildOptions((device.capability,), "all", jobs))
     if isinstance(built, Refusal):
-        raise CannotCalibrate(f"{lab.id}: {built.message}; fix {path} first")
+        raise Unusable(f"{lab.id}: {built.message}; fix {path} first")
     return built
 
 
 def _check(lab: Lab, rung: str, bundle: KernelBundle, runner: CudaRunner) -> None:
-    """Raises CannotCalibrate for a case that is wrong. A step of the ladder may be refused: what a compiler cannot build is not timed."""
+    """Raises Unusable for a case that is wrong. A step of the ladder may be refused: what a compiler cannot build is not timed."""
     pairs = [(case, config) for case, configs in assignments(lab, bundle).items() for config in configs]
     for outcome in runner.correctness(lab, bundle, pairs, seed=0):
         problem = make_problem(lab, lab.case(outcome.case), 0)
         finding = check(lab, problem, outcome, bundle)
         if not finding.ok and (rung == SOLUTION or outcome.status != "refused"):
-            raise CannotCalibrate(f"{lab.id} {outcome.case}: {finding.message}; fix the solution first")
+            raise Unusable(f"{lab.id} {outcome.case}: {finding.message}; fix the solution first")
 
 
 def tier_table(calibration: Calibration) -> str:

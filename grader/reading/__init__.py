@@ -31,6 +31,7 @@ from grader.reading.selection import (
     too_deep,
     unbound,
 )
+from grader.unusable import Unusable
 
 MAX_FILES = 200
 MAX_MODULE_CHARS = 1 << 17
@@ -39,7 +40,7 @@ MAX_FOLDERS = 5
 """Folders below a submission's that are looked into for a kernel that is not in it."""
 
 
-class UnusablePath(ValueError):
+class UnusablePath(Unusable):
     """A path that cannot be a submission at all; the message is one sentence."""
 
 

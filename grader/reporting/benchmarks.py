@@ -8,16 +8,14 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any, Literal
 
+from grader.unusable import Unusable
+
 SCHEMA_VERSION = 1
 SHOWN = Path("bench") / "results" / "nvidia_h200.json"
 """The record that docs/benchmarks.md, the drawings and the notebooks' ladders show."""
 
 Kind = Literal["solution", "ladder", "peer"]
 Status = Literal["timed", "skipped", "failed"]
-
-
-class UnusableRecord(ValueError):
-    """A file that is no benchmark record of this version; the message says which and what to do."""
 
 
 @dataclass(frozen=True)
@@ -91,28 +89,28 @@ def _compact(entry: dict[str, Any]) -> dict[str, Any]:
 
 
 def from_json(text: str, name: str = "the record") -> Record:
-    """Reads what `to_json` wrote. Raises UnusableRecord."""
+    """Reads what `to_json` wrote. Raises Unusable."""
     try:
         data = json.loads(text)
         version = data.pop("schema_version")
         entries = tuple(Entry(**entry) for entry in data.pop("entries"))
         record = Record(**data, entries=entries)
     except (ValueError, KeyError, TypeError, AttributeError) as error:
-        raise UnusableRecord(f"{name} is not a benchmark record ({error}); run `make bench` again") from None
+        raise Unusable(f"{name} is not a benchmark record ({error}); run `make bench` again") from None
     if version != SCHEMA_VERSION:
-        raise UnusableRecord(f"{name} has schema version {version}, expected {SCHEMA_VERSION}; run `make bench` again")
+        raise Unusable(f"{name} has schema version {version}, expected {SCHEMA_VERSION}; run `make bench` again")
     return record
 
 
 def others(root: Path = Path()) -> list[Record]:
-    """The records of other GPUs beside the one that is shown. Raises UnusableRecord."""
+    """The records of other GPUs beside the one that is shown. Raises Unusable."""
     shown = root / SHOWN
     return [load(path) for path in sorted(shown.parent.glob("nvidia_*.json")) if path != shown]
 
 
 def load(path: Path) -> Record:
-    """Reads a record from a file. Raises UnusableRecord."""
+    """Reads a record from a file. Raises Unusable."""
     try:
         return from_json(path.read_text(encoding="utf-8"), str(path))
     except OSError as error:
-        raise UnusableRecord(f"{path} cannot be read ({error.strerror}); run `make bench` on a GPU first") from None
+        raise Unusable(f"{path} cannot be read ({error.strerror}); run `make bench` on a GPU first") from None

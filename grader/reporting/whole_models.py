@@ -8,6 +8,8 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, Literal
 
+from grader.unusable import Unusable
+
 ROOT = Path(__file__).parents[2]
 SCHEMA_VERSION = 1
 DIGITS = 4
@@ -34,10 +36,6 @@ LECTURE = (
     ("dynamic int8, fused", 695.115, 14.941),
 )
 """Milliseconds and gigabytes that the lecture gives for Segment Anything, vit_h, batch 16 (GPU MODE lecture 7)."""
-
-
-class UnusableModelRecord(ValueError):
-    """A file that is no record of this version; the message says which and what to do."""
 
 
 @dataclass(frozen=True)
@@ -99,23 +97,23 @@ def _short(value: Any) -> Any:
 
 
 def from_json(text: str, name: str = "the record") -> ModelRecord:
-    """Reads what `to_json` wrote. Raises UnusableModelRecord."""
+    """Reads what `to_json` wrote. Raises Unusable."""
     try:
         data = json.loads(text)
         version, which = data.pop("schema_version"), data["which"]
         record = ModelRecord(**{**data, "entries": tuple(ModelEntry(**entry) for entry in data["entries"])})
     except (ValueError, KeyError, TypeError, AttributeError) as error:
-        raise UnusableModelRecord(f"{name} is not a record of a whole model ({error}); measure again") from None
+        raise Unusable(f"{name} is not a record of a whole model ({error}); measure again") from None
     if version != SCHEMA_VERSION or which not in SHOWN_MODELS:
         known = ", ".join(SHOWN_MODELS)
-        raise UnusableModelRecord(
+        raise Unusable(
             f"{name} is of {which!r}, version {version}, expected one of {known}, {SCHEMA_VERSION}; measure again"
         )
     return record
 
 
 def load_model_record(which: Which, root: Path = ROOT) -> ModelRecord | None:
-    """The record that is shown; None as long as nobody measured. Raises UnusableModelRecord."""
+    """The record that is shown; None as long as nobody measured. Raises Unusable."""
     path = root / SHOWN_MODELS[which]
     return from_json(path.read_text(encoding="utf-8"), str(path)) if path.is_file() else None
 
@@ -127,7 +125,7 @@ def not_measured(which: Which) -> str:
 
 
 def shown(which: Which, root: Path = ROOT) -> str:
-    """The table of a record in Markdown with a line on the machine, or the sentence that there is none. Raises UnusableModelRecord."""
+    """The table of a record in Markdown with a line on the machine, or the sentence that there is none. Raises Unusable."""
     record = load_model_record(which, root)
     return not_measured(which) if record is None else markdown(record)
 

@@ -76,7 +76,9 @@ def main(connection: Connection, gpu: str) -> None:
     _warm_up()
     connection.send("ready")
     session = TimingSession()
-    with ThreadPoolExecutor(max_workers=1) as sender:  # a grader that is busy with a class reads late, and the GPU would wait
+    with ThreadPoolExecutor(
+        max_workers=1
+    ) as sender:  # a grader that is busy with a class reads late, and the GPU would wait
         while True:
             try:
                 job: Job = connection.recv()

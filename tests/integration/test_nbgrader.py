@@ -26,8 +26,8 @@ from nbformat import v4
 
 from grader.authoring.notebooks import SOURCE, sources, student_notebook
 from grader.classroom.gradebook import BONUS
-from grader.classroom.gradebook.course import CannotMakeCourse, make_course
-from grader.classroom.gradebook.scores import UnusableGradebook, write_scores
+from grader.classroom.gradebook.course import make_course
+from grader.classroom.gradebook.scores import write_scores
 from grader.classroom.hidden_cases import load_secrets
 from grader.gpu.devices import choose
 from grader.labs import all_labs, get_lab
@@ -35,6 +35,7 @@ from grader.labs.question import posed, questions_of
 from grader.pipeline.grading import GradeOptions, grade
 from grader.reading.answers import answers_for
 from grader.reporting.document import document
+from grader.unusable import Unusable
 from tests.reports import gpu_report
 from tests.submissions import TESTS, mistakes
 
@@ -381,15 +382,15 @@ def test_what_a_human_gave_stays(ours, empty_gradebook):
 
 
 def test_a_gradebook_that_cannot_take_scores_is_refused(ours, empty_gradebook, tmp_path):
-    with pytest.raises(UnusableGradebook, match="does not exist"):
+    with pytest.raises(Unusable, match="does not exist"):
         write_scores(tmp_path / "absent.db", ASSIGNMENT, "wrong", ours)
     assert not (tmp_path / "absent.db").exists()
-    with pytest.raises(UnusableGradebook, match="no assignment 'nonsense'; it has kernels"):
+    with pytest.raises(Unusable, match="no assignment 'nonsense'; it has kernels"):
         write_scores(empty_gradebook, "nonsense", "wrong", ours)
     with sqlite3.connect(empty_gradebook) as database:
         database.execute("UPDATE base_cell SET name = 'other_' || name WHERE name LIKE 'w8a8_%'")
     database.close()
-    with pytest.raises(UnusableGradebook, match="no graded cell such as w8a8_correctness"):
+    with pytest.raises(Unusable, match="no graded cell such as w8a8_correctness"):
         write_scores(empty_gradebook, ASSIGNMENT, "wrong", ours)
 
 
@@ -407,9 +408,9 @@ def test_a_course_made_again_keeps_configuration_and_scores(course):
 
 
 def test_a_course_is_made_of_a_repository(tmp_path):
-    with pytest.raises(CannotMakeCourse, match="repository's root"):
+    with pytest.raises(Unusable, match="repository's root"):
         make_course(tmp_path, tmp_path / "course")
-    with pytest.raises(CannotMakeCourse, match="not a valid name for an assignment"):
+    with pytest.raises(Unusable, match="not a valid name for an assignment"):
         make_course(ROOT, tmp_path / "course", "a+b")
 
 

@@ -13,14 +13,7 @@ from typing import Any
 import nbformat
 import pytest
 
-from grader.authoring.notebooks import (
-    SOURCE,
-    BadSource,
-    instructor_notebook,
-    sources,
-    student_files,
-    student_notebook,
-)
+from grader.authoring.notebooks import SOURCE, instructor_notebook, sources, student_files, student_notebook
 from grader.authoring.record_tables import ladder_table
 from grader.classroom.marked_answers import answer_score, asked
 from grader.exercises import exercises, steps_of
@@ -30,6 +23,7 @@ from grader.labs import all_labs, speed_steps_of
 from grader.labs.question import questions_of
 from grader.pipeline.grading import GradeOptions, grade
 from grader.reading.answers import answers_in
+from grader.unusable import Unusable
 
 ROOT = Path(__file__).parents[2]
 NAMES = [path.stem for path in sources(ROOT)]
@@ -132,7 +126,7 @@ def test_the_model_answers_are_right_and_nothing_is_answered_in_what_is_handed_o
 def test_a_bad_source_is_refused_with_its_reason(tmp_path, text, said):
     path = tmp_path / "bad.py"
     path.write_text(text, encoding="utf-8")
-    with pytest.raises(BadSource, match=said):
+    with pytest.raises(Unusable, match=said):
         instructor_notebook(path, ROOT)
 
 

@@ -16,7 +16,7 @@ from grader.classroom.batch.archives import MAX_STUDENT_BYTES, RefusedMember, Un
 from grader.classroom.batch.engine import Done, Engine, EngineFailed, Failed, Reached
 from grader.classroom.batch.exports import rehearse
 from grader.classroom.batch.hand_in import HandIn
-from grader.classroom.batch.intake import Intake, UnusableSubmissions, collect
+from grader.classroom.batch.intake import Intake, collect
 from grader.classroom.batch.journal import Journal, JournalFull, verdict_key, work_key
 from grader.classroom.batch.readings import reading_key, recall, remember
 from grader.classroom.batch.standing import Graded, Standing
@@ -30,6 +30,7 @@ from grader.judging.rubric import Rubric, Tiers, load_rubric, load_tiers
 from grader.judging.scoring import refused
 from grader.labs import get_lab
 from grader.model import Device, KernelSource, LabReport, Refusal, Report
+from grader.unusable import Unusable
 
 POLL_SECONDS = 0.25
 NOT_CHOSEN = "this run graded others only (--only, --since), and nothing was known of it; run it without these options"
@@ -127,7 +128,7 @@ def run_batch(
 ) -> GradedClass:
     """Grades what is chosen; the outcome has every hand-in, in order. `receive` gets all of a student's for an assignment, once known.
 
-    Raises UnusableSubmissions for a path without any, JournalFull and EngineFailed when it cannot go on; what was
+    Raises Unusable for a path without any, JournalFull and EngineFailed when it cannot go on; what was
     graded until then is in the journal.
     """
     with workspace() as unpacked:
@@ -180,13 +181,13 @@ def _chosen(plan: Plan, hand_ins: Sequence[HandIn]) -> list[HandIn]:
     unknown = sorted(plan.only.difference(*map(names, hand_ins)))
     if unknown:
         count = len({hand_in.student for hand_in in hand_ins})
-        raise UnusableSubmissions(f"{plan.path} has no student {unknown[0]!r}; it has {count} others")
+        raise Unusable(f"{plan.path} has no student {unknown[0]!r}; it has {count} others")
     chosen = [hand_in for hand_in in hand_ins if not plan.only or plan.only & names(hand_in)]
     if plan.since is not None:
         since = plan.since
         chosen = [hand_in for hand_in in chosen if hand_in.submitted is None or hand_in.submitted >= since]
         if not chosen:
-            raise UnusableSubmissions(f"nothing in {plan.path} was handed in since {since:%Y-%m-%d %H:%M}")
+            raise Unusable(f"nothing in {plan.path} was handed in since {since:%Y-%m-%d %H:%M}")
     return chosen
 
 

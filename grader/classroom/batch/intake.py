@@ -40,6 +40,7 @@ from grader.classroom.batch.times import committed, modified, moment, timestamp
 from grader.classroom.batch.workers import WorkFailed
 from grader.plain_files import opened_plain
 from grader.reading.files import is_source
+from grader.unusable import Unusable
 
 MAX_ASSIGNMENTS = 50
 """Folders of one student that are taken for assignments."""
@@ -52,10 +53,6 @@ GRADESCOPE_METADATA = "submission_metadata.yml"
 MAX_METADATA_BYTES = 64 << 20
 FEW = 5
 """Files that a sentence names."""
-
-
-class UnusableSubmissions(ValueError):
-    """Nothing here can be a class's submissions; the message is one sentence."""
 
 
 @dataclass(frozen=True)
@@ -71,10 +68,10 @@ def collect(path: Path, workspace: Path, *, assignment: str | None = None, unpac
     """Every hand-in below `path`, and every file there; archives are unpacked below `workspace`.
 
     `assignment`: of nbgrader's folders only this one. What goes wrong with one hand-in costs that one. Raises
-    UnusableSubmissions when there is nothing to grade, or when the archive of a class is damaged.
+    Unusable when there is nothing to grade, or when the archive of a class is damaged.
     """
     if not path.exists():
-        raise UnusableSubmissions(f"{path} does not exist; give the folder or the zip archive of the submissions")
+        raise Unusable(f"{path} does not exist; give the folder or the zip archive of the submissions")
     unpacking = Unpacking(workspace, unpack, assignments=assignment is not None)
     if path.is_file():
         found, came = _archive(path, unpacking)
@@ -84,7 +81,7 @@ def collect(path: Path, workspace: Path, *, assignment: str | None = None, unpac
             everything_below(path),
         )
     if not any(hand_in.taken or hand_in.failed for hand_in in found):
-        raise UnusableSubmissions(_nothing_recognised(path, found, came))
+        raise Unusable(_nothing_recognised(path, found, came))
     whole = sorted(
         with_unread_named(_with_numbers_apart(found), came),
         key=lambda one: (one.student, one.assignment, ordered(one.submitted), one.place),
@@ -93,7 +90,7 @@ def collect(path: Path, workspace: Path, *, assignment: str | None = None, unpac
     asked = [one for one in whole if assignment is None or one.assignment in ("", assignment)]
     if not asked:
         names = sorted({hand_in.assignment for hand_in in whole if hand_in.assignment})
-        raise UnusableSubmissions(f"{path} has no assignment {assignment!r}; it has {', '.join(names) or 'none'}")
+        raise Unusable(f"{path} has no assignment {assignment!r}; it has {', '.join(names) or 'none'}")
     return Intake(tuple(asked), tuple(others), tuple(came))
 
 
@@ -301,9 +298,7 @@ def _gradescope(root: Path, unpacking: Unpacking) -> Iterator[HandIn]:
         entries = list(metadata.items())
     except (OSError, ValueError, yaml.YAMLError, AttributeError, RecursionError) as error:
         reason = (str(error).splitlines() or [type(error).__name__])[0]
-        raise UnusableSubmissions(
-            f"{GRADESCOPE_METADATA} cannot be read ({reason}); download the export again"
-        ) from None
+        raise Unusable(f"{GRADESCOPE_METADATA} cannot be read ({reason}); download the export again") from None
     for name, entry in entries:
         folder = root / Path(str(name)).name
         yield from _guarded(str(name), str(name), folder, partial(_listed, str(name), entry, folder, unpacking))
@@ -339,7 +334,7 @@ def _archive(path: Path, unpacking: Unpacking) -> tuple[list[HandIn], list[Came]
     try:
         refused = unpacking.unpack(path.resolve(), top, MAX_TOTAL_BYTES)
     except UnusableArchive as error:
-        raise UnusableSubmissions(str(error)) from None
+        raise Unusable(str(error)) from None
     came = [*everything_below(top), *(Came(entry.name, None, entry.reason) for entry in refused)]
     folder = _unwrapped(top)
     if is_repository(folder) or _is_one_students(folder):
@@ -414,7 +409,7 @@ def _alone(path: Path, unpacking: Unpacking) -> tuple[list[HandIn], list[Came]] 
         return None
     try:
         found, came = _archive(within[0], unpacking)
-    except UnusableSubmissions:
+    except Unusable:
         return None
     several = len({one.student for one in found}) > 1
     whole = several and (

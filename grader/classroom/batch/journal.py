@@ -23,6 +23,7 @@ from grader import __version__
 from grader.classroom.batch.verdicts import from_json, to_json
 from grader.classroom.hidden_cases import Secrets
 from grader.model import Device, KernelSource, LabReport
+from grader.unusable import Unusable
 
 SCHEMA = """
 CREATE TABLE IF NOT EXISTS verdict (
@@ -37,10 +38,6 @@ found out, by a digest of all it depends on."""
 
 COLUMNS = {"verdict": 5, "in_force": 3, "setting": 2}
 """What is saved from a damaged file."""
-
-
-class JournalBusy(RuntimeError):
-    """Another batch writes to this journal; the message says which process."""
 
 
 class JournalFull(RuntimeError):
@@ -122,7 +119,7 @@ class Journal:
     """
 
     def __init__(self, path: Path) -> None:
-        """Raises JournalBusy when another batch holds it, JournalFull when it cannot be created."""
+        """Raises Unusable when another batch holds it, JournalFull when it cannot be created."""
         self.path = path
         self.notes: list[str] = []
         self._lock = _locked(path)
@@ -253,7 +250,7 @@ def _locked(path: Path) -> TextIO:
         file.seek(0)
         holder = file.read().strip() or "unknown"
         file.close()
-        raise JournalBusy(
+        raise Unusable(
             f"another batch (process {holder}) writes to {path}; wait for it, or give this one a journal of its own "
             "with --journal"
         ) from None

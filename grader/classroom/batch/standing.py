@@ -16,12 +16,9 @@ from grader.classroom.roster import Person, Roster
 from grader.labs.question import drawn_from
 from grader.model import Device, LabReport, Report
 from grader.reading.answers import Answers
+from grader.unusable import Unusable
 
 MIXED = "{} has corrections for single students, and the hand-ins are for several assignments ({}); choose one with --assignment"
-
-
-class UnusableRules(ValueError):
-    """A roster that does not go with these hand-ins; the message is one sentence."""
 
 
 @dataclass(frozen=True)
@@ -106,7 +103,7 @@ class Standing:
 def standings(graded: Iterable[Graded], rules: Rules, roster: Roster | None = None) -> list[Standing]:
     """One for each student and assignment, in order of their names; with a roster also for those who handed in nothing.
 
-    Raises UnusableRules for corrections by hand that may be meant for another assignment.
+    Raises Unusable for corrections by hand that may be meant for another assignment.
     """
     roster = roster or Roster()
     groups: dict[tuple[str, str], list[Graded]] = {}
@@ -114,7 +111,7 @@ def standings(graded: Iterable[Graded], rules: Rules, roster: Roster | None = No
         groups.setdefault((one.hand_in.student, one.hand_in.assignment), []).append(one)
     assignments = sorted({assignment for _, assignment in groups})
     if len(assignments) > 1 and any(person.corrected for person in roster.people):
-        raise UnusableRules(MIXED.format(roster.name, ", ".join(assignments)))
+        raise Unusable(MIXED.format(roster.name, ", ".join(assignments)))
     device = next((one.report.device for attempts in groups.values() for one in attempts), None)
     if device is not None:
         for person in roster.people:

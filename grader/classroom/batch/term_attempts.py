@@ -10,18 +10,19 @@ from pathlib import Path
 from grader.classroom.batch.accounts import everything_below
 from grader.classroom.batch.coordinating import points_today
 from grader.classroom.batch.hand_in import HandIn
-from grader.classroom.batch.intake import Intake, UnusableSubmissions
+from grader.classroom.batch.intake import Intake
 from grader.classroom.batch.journal import Journal
 from grader.classroom.batch.marks import Rules
 from grader.classroom.roster import Person, Roster
 from grader.classroom.server.store import Attempt, Store
 from grader.model import Device
+from grader.unusable import Unusable
 
 
 def hand_ins(store: Store, journal: Journal, rules: Rules, roster: Roster, device: Device) -> Callable[[Path], Intake]:
     """What writes, below a folder, each student's attempts that count: of every lab the last, or the best after lateness.
 
-    A hand-in is as late as the latest of its labs. Raises UnusableSubmissions where nothing was submitted.
+    A hand-in is as late as the latest of its labs. Raises Unusable where nothing was submitted.
     """
 
     def worth(attempt: Attempt) -> tuple[float, float]:
@@ -48,7 +49,7 @@ def hand_ins(store: Store, journal: Journal, rules: Rules, roster: Roster, devic
                 (place / f"{lab}.py").write_text(store.content(attempt.id)[0], encoding="utf-8")
             found.append(_hand_in(login, place, max(one.submitted_at for one in labs.values())))
         if not found:
-            raise UnusableSubmissions(f"{store.path} holds no submissions yet")
+            raise Unusable(f"{store.path} holds no submissions yet")
         return Intake(tuple(found), (), tuple(everything_below(folder)))
 
     return collected

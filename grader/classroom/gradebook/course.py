@@ -16,13 +16,10 @@ from grader.authoring.release import STUB
 from grader.classroom.gradebook import ASSIGNMENT, BONUS
 from grader.labs import all_labs
 from grader.reporting.atomic import write_whole
+from grader.unusable import Unusable
 
 CONFIG = "nbgrader_config.py"
 TEMPLATE = Path(__file__).parent / "nbgrader_config.py.txt"
-
-
-class CannotMakeCourse(ValueError):
-    """A course that cannot be made; the message says what was found and what to do."""
 
 
 def make_course(root: Path, folder: Path, assignment: str = ASSIGNMENT, language: Language = "en") -> list[Path]:
@@ -30,16 +27,15 @@ def make_course(root: Path, folder: Path, assignment: str = ASSIGNMENT, language
 
     The notebooks of bonus labs are an assignment of their own, whose name ends in BONUS.
     Cells have the same ids in every language, so that a notebook of another language is graded all the same.
-    A configuration that is there stays as it is, and so do submissions and scores. Raises CannotMakeCourse, and what
-    grader.authoring.notebooks raises.
+    A configuration that is there stays as it is, and so do submissions and scores. Raises Unusable.
     """
     if importlib.util.find_spec("nbgrader") is None:
-        raise CannotMakeCourse("nbgrader is not installed; run `make course`, or `pip install -e .[course]`")
+        raise Unusable("nbgrader is not installed; run `make course`, or `pip install -e .[course]`")
     if not assignment.replace("_", "").replace("-", "").isalnum():
-        raise CannotMakeCourse(f"{assignment!r} is not a valid name for an assignment; use letters, digits, - and _")
+        raise Unusable(f"{assignment!r} is not a valid name for an assignment; use letters, digits, - and _")
     found = sources(root)
     if not found:
-        raise CannotMakeCourse(f"{root} has no notebooks/source/*.py; run this in the repository's root")
+        raise Unusable(f"{root} has no notebooks/source/*.py; run this in the repository's root")
     bonus = [path for path in found if path.stem in all_labs() and all_labs()[path.stem].bonus]
     parts = {assignment: [path for path in found if path not in bonus]} | ({assignment + BONUS: bonus} if bonus else {})
     written = []
@@ -69,4 +65,4 @@ def _generate(folder: Path, assignment: str) -> None:
     done = subprocess.run(command, cwd=folder, env=environment, capture_output=True, text=True, check=False)
     if done.returncode:
         words = [line for line in done.stderr.splitlines() if "ERROR" in line] or done.stderr.splitlines()[-5:]
-        raise CannotMakeCourse(f"nbgrader generate_assignment failed in {folder}: {' '.join(words)[-1500:]}")
+        raise Unusable(f"nbgrader generate_assignment failed in {folder}: {' '.join(words)[-1500:]}")

@@ -22,13 +22,10 @@ from grader.model import Report
 from grader.reading.answers import Answers
 from grader.reporting.document import document
 from grader.reporting.text import name
+from grader.unusable import Unusable
 
 PARTS = ("correctness", "speed")
 DECIMALS = 6
-
-
-class UnusableGradebook(ValueError):
-    """A database that scores cannot be written into; the message is one sentence."""
 
 
 def graded_part(grade_id: str) -> tuple[str, str] | None:
@@ -65,7 +62,7 @@ def write_scores(
     gradebook: the file or the database address. report: a Report, or the JSON document of one. answers: those to the
     questions of each lab. The student and their submission are created when missing; bonus labs go into the assignment whose
     name ends in BONUS, where the course has one; cells of labs that the report does not have or that were not graded,
-    questions without answers here and whatever a human gave stay as they are. Raises UnusableGradebook for a database
+    questions without answers here and whatever a human gave stay as they are. Raises Unusable for a database
     without the assignment or its graded cells.
     """
     student = name(student)
@@ -76,9 +73,7 @@ def write_scores(
     with warnings.catch_warnings(action="ignore"), api.Gradebook(_address(gradebook)) as book:
         known = [found.name for found in book.assignments]
         if assignment not in known:
-            raise UnusableGradebook(
-                f"{gradebook} has no assignment {assignment!r}; it has {', '.join(known) or 'none'}"
-            )
+            raise Unusable(f"{gradebook} has no assignment {assignment!r}; it has {', '.join(known) or 'none'}")
         book.update_or_create_student(student)
         bonus = assignment + BONUS
         begun = bonus in known and any(lab.get("bonus") for lab in labs.values())
@@ -87,7 +82,7 @@ def write_scores(
             written |= _write_cells(book, part, student, labs, answers)
         book.db.commit()
     if not written and any(lab["status"] != "not_graded" for lab in labs.values()):
-        raise UnusableGradebook(
+        raise Unusable(
             f"assignment {assignment!r} of {gradebook} has no graded cell such as {next(iter(labs))}_correctness; make the "
             "course with `make course`"
         )
@@ -125,7 +120,7 @@ def _api() -> Any:
     try:
         from nbgrader import api
     except ImportError:
-        raise UnusableGradebook("nbgrader is not installed; run `pip install -e .[course]`") from None
+        raise Unusable("nbgrader is not installed; run `pip install -e .[course]`") from None
     return api
 
 
@@ -135,5 +130,5 @@ def _address(gradebook: str | Path) -> str:
         return text
     path = Path(text.removeprefix("sqlite:///")).resolve()
     if not path.is_file():
-        raise UnusableGradebook(f"{path} does not exist; make the course with `make course`, or give its gradebook.db")
+        raise Unusable(f"{path} does not exist; make the course with `make course`, or give its gradebook.db")
     return f"sqlite:///{path}"

@@ -18,6 +18,7 @@ from typing import Any, Literal, cast
 
 from grader.classroom.batch import journal
 from grader.classroom.roster import Person
+from grader.unusable import Unusable
 
 State = Literal["queued", "running", "done", "failed", "cancelled"]
 Role = Literal["student", "instructor"]
@@ -45,7 +46,7 @@ DUE = "server_due"
 SECONDS_TO_WAIT = 30.0
 
 
-class UnusableCourse(ValueError):
+class UnusableCourse(Unusable):
     """A file that is no course's; the message is one sentence."""
 
 

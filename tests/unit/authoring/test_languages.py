@@ -6,7 +6,7 @@ import nbformat
 import pytest
 
 from grader.authoring.notebooks import instructor_notebook, sources, student_notebook, untranslated
-from grader.authoring.record_tables import BadSource
+from grader.unusable import Unusable
 from tests.submissions import TESTS
 
 ROOT = TESTS.parent
@@ -75,7 +75,7 @@ def test_both_languages_have_the_same_cells(tmp_path):
 def test_a_twin_stands_below_what_it_translates(tmp_path, text):
     path = tmp_path / "bad.py"
     path.write_text(text, encoding="utf-8")
-    with pytest.raises(BadSource, match="below the English text"):
+    with pytest.raises(Unusable, match="below the English text"):
         instructor_notebook(path, ROOT)
 
 
@@ -113,5 +113,5 @@ def test_what_a_cell_takes_from_the_code_is_said_in_its_language(tmp_path):
 def test_a_chinese_cell_without_its_words_is_refused(tmp_path, text, told):
     path = tmp_path / "times.py"
     path.write_text(LADDER + text, encoding="utf-8")
-    with pytest.raises(BadSource, match=told):
+    with pytest.raises(Unusable, match=told):
         student_notebook(path, ROOT, "zh")

@@ -11,11 +11,12 @@ import torch
 
 from grader.authoring import slip_runs
 from grader.authoring.bundle import student_files
-from grader.authoring.slip_runs import BadSlip, as_json, catalogues, computed, entries, stored_results, write_slips
+from grader.authoring.slip_runs import as_json, catalogues, computed, entries, stored_results, write_slips
 from grader.exercises.slips import RESULTS, SENTENCES, slips_in
 from grader.notebook.harness import check_step, problem_of
 from grader.notebook.step_words import deviation
 from grader.running.cpu import InterpretOptions
+from grader.unusable import Unusable
 from tests.submissions import TESTS
 
 ROOT = TESTS.parent
@@ -125,7 +126,7 @@ def test_what_is_no_slip_is_refused(repository, name):
     find, replace, said = BAD[name]
     with (repository / "grader" / "labs" / "dds" / "slips.toml").open("a", encoding="utf-8") as file:
         file.write(ADDED.replace("block_row), ", find, 1).replace("block_row) + 1, ", replace, 1))
-    with pytest.raises(BadSlip) as refused:
+    with pytest.raises(Unusable) as refused:
         write_slips(repository)
     assert str(refused.value).startswith("grader/labs/dds/slips.toml entry 26 (one too large at the start)")
     assert said in str(refused.value)
@@ -148,6 +149,6 @@ def test_a_table_that_is_no_slip_is_refused(repository, name):
     before, after, said = TABLES[name]
     with (repository / "grader" / "labs" / "dds" / "slips.toml").open("a", encoding="utf-8") as file:
         file.write(ADDED.replace(before, after))
-    with pytest.raises(BadSlip) as refused:
+    with pytest.raises(Unusable) as refused:
         write_slips(repository)
     assert said in str(refused.value)

@@ -11,11 +11,12 @@ import zipfile
 
 import pytest
 
-from grader.authoring.bundle import INSTRUCTORS, SecretRevealed, student_files, write_bundle
+from grader.authoring.bundle import INSTRUCTORS, student_files, write_bundle
 from grader.classroom.hidden_cases import draw
 from grader.labs import all_labs
 from grader.reporting.benchmarks import SHOWN
 from grader.reporting.whole_models import SHOWN_MODELS
+from grader.unusable import Unusable
 from tests.submissions import TESTS
 from tests.unit.test_docs import anchors
 
@@ -119,6 +120,6 @@ def test_a_leak_stops_the_release(repository, tmp_path, place, what, sentence):
     secrets = (repository / "secrets.toml").read_text()
     with (repository / place).open("a") as file:
         file.write(("" if place.endswith("copied.toml") else "\n") + what(secrets))
-    with pytest.raises(SecretRevealed, match=f"{place} {sentence}"):
+    with pytest.raises(Unusable, match=f"{place} {sentence}"):
         write_bundle(repository, tmp_path / "student.zip", repository / "secrets.toml")
     assert not (tmp_path / "student.zip").exists()

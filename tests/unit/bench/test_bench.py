@@ -26,7 +26,8 @@ from bench.whole.pages import load_models
 from grader.authoring.record_tables import record_of
 from grader.labs import all_labs
 from grader.model import KernelSource
-from grader.reporting.benchmarks import SHOWN, Entry, Record, UnusableRecord, from_json, load, others, to_json
+from grader.reporting.benchmarks import SHOWN, Entry, Record, from_json, load, others, to_json
+from grader.unusable import Unusable
 
 ROOT = Path(__file__).parents[3]
 COMMITTED = ROOT / SHOWN
@@ -66,12 +67,12 @@ def test_a_record_survives_its_json():
 
 @pytest.mark.parametrize("text", ["", "[]", "{}", '{"schema_version": 1, "entries": [{}]}'])
 def test_what_is_no_record_is_refused(text):
-    with pytest.raises(UnusableRecord, match=r"run `make bench` again"):
+    with pytest.raises(Unusable, match=r"run `make bench` again"):
         from_json(text, "x.json")
 
 
 def test_a_missing_record_says_what_to_do(tmp_path):
-    with pytest.raises(UnusableRecord, match=r"run `make bench` on a GPU first"):
+    with pytest.raises(Unusable, match=r"run `make bench` on a GPU first"):
         load(tmp_path / "none.json")
 
 

@@ -31,14 +31,14 @@ from grader.model import Device
 from grader.reporting.whole_models import (
     ModelEntry,
     ModelRecord,
-    UnusableModelRecord,
     from_json,
     load_model_record,
     markdown,
     not_measured,
     shown,
     to_json,
-)  # fmt: skip
+)
+from grader.unusable import Unusable
 from model.layers import relative_error, weight_bytes
 from model.swap import Swapped, options_of
 
@@ -360,12 +360,12 @@ def test_a_record_survives_its_json():
 
 @pytest.mark.parametrize("text", ["", "[]", "{}", '{"schema_version": 9, "which": "encoder", "entries": []}'])
 def test_what_is_no_record_is_refused(text):
-    with pytest.raises(UnusableModelRecord, match="measure again"):
+    with pytest.raises(Unusable, match="measure again"):
         from_json(text, "x.json")
 
 
 def test_an_unknown_version_is_refused():
-    with pytest.raises(UnusableModelRecord, match="version 9, expected one of encoder"):
+    with pytest.raises(Unusable, match="version 9, expected one of encoder"):
         from_json(to_json(sample()).replace('"schema_version": 1', '"schema_version": 9'))
 
 

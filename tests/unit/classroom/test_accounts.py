@@ -17,8 +17,12 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from grader.classroom.batch.accounts import FATES, account, everything_below, tally
+<<<<<<< HEAD
 from grader.classroom.batch.coordinating import without_verdict
 from grader.classroom.batch.intake import UnusableSubmissions, collect
+=======
+from grader.classroom.batch.intake import collect
+>>>>>>> 7c40f139 (One class for what a command, a file or a machine lacks: Unusable, whose sentence every command ends with, in place of 23 classes and the lists of them in each command)
 from grader.classroom.batch.marks import Rules
 from grader.classroom.batch.standing import Graded, standings
 from grader.judging.rubric import load_rubric
@@ -26,6 +30,7 @@ from grader.labs import get_lab
 from grader.model import Refusal, Report
 from grader.reading import read
 from grader.reading.files import is_source
+from grader.unusable import Unusable
 from tests.stub_class import DEVICE
 from tests.submissions import TESTS
 from tests.unit.classroom.test_intake import write, zipped
@@ -144,7 +149,7 @@ def test_the_sum_comes_out_and_graded_means_graded(tree):
             count = laid_out(path, files)
         try:
             found, texts, paths = accounted(path, place / "work")
-        except UnusableSubmissions as problem:
+        except Unusable as problem:
             said = str(problem)
             found, texts, paths = [], b"", {}
         if not found:
@@ -185,13 +190,13 @@ def test_what_vanished_once(tmp_path):
 def test_a_damaged_archive_of_a_class_is_no_student(tmp_path):
     path = zipped(tmp_path / "class.zip", {f"ann_{n}_1_w8a8.py": "x" * 2000 for n in range(9)})
     path.write_bytes(path.read_bytes()[:-300])
-    with pytest.raises(UnusableSubmissions, match="not a readable zip archive"):
+    with pytest.raises(Unusable, match="not a readable zip archive"):
         collect(path, tmp_path / "w")
 
 
 @pytest.mark.parametrize("files", [{"notes.pdf": "x"}, {"a.docx": "x", "b/c.txt": "y"}, {}])
 def test_nothing_recognised_is_no_class(tmp_path, files):
-    with pytest.raises(UnusableSubmissions, match=f"of its {len(files)} files"):
+    with pytest.raises(Unusable, match=f"of its {len(files)} files"):
         collect(zipped(tmp_path / "class.zip", files), tmp_path / "w")
 
 

@@ -15,9 +15,9 @@ import pytest
 from grader.classroom.batch import archives, folders
 from grader.classroom.batch.archives import UnusableArchive, unpack
 from grader.classroom.batch.folders import ROOT
-from grader.classroom.batch.intake import UnusableSubmissions
 from grader.classroom.batch.intake import collect as take_in
 from grader.plain_files import opened_plain
+from grader.unusable import Unusable
 
 KERNEL = "x = 1\n"
 
@@ -58,7 +58,7 @@ def test_nbgrader_folders_with_timestamps(tmp_path):
     assert "holds no time" in found["ben", "lab1"].notes[0]
     chosen = collect(root, tmp_path / "w", assignment="lab1")
     assert {one.student for one in chosen} == {"ann", "ben"}
-    with pytest.raises(UnusableSubmissions, match="no assignment 'lab9'; it has lab1, lab2"):
+    with pytest.raises(Unusable, match="no assignment 'lab9'; it has lab1, lab2"):
         collect(root, tmp_path / "w", assignment="lab9")
 
 
@@ -230,7 +230,7 @@ def test_a_students_archive_alone_in_a_folder_is_one_hand_in(tmp_path, name, ins
     beside = by_student(tmp_path / "of", tmp_path / "first")
     shutil.rmtree(tmp_path / "of" / "ben")
     if not inside:
-        with pytest.raises(UnusableSubmissions):
+        with pytest.raises(Unusable):
             by_student(tmp_path / "of", tmp_path / "second")
         return
     (alone,) = by_student(tmp_path / "of", tmp_path / "second")
@@ -435,10 +435,10 @@ def test_a_clone_whose_folder_leads_elsewhere_is_not_entered(tmp_path):
 
 
 def test_nothing_there(tmp_path):
-    with pytest.raises(UnusableSubmissions, match="does not exist"):
+    with pytest.raises(Unusable, match="does not exist"):
         collect(tmp_path / "nowhere", tmp_path / "w")
     (tmp_path / "empty").mkdir()
-    with pytest.raises(UnusableSubmissions, match="holds no submissions"):
+    with pytest.raises(Unusable, match="holds no submissions"):
         collect(tmp_path / "empty", tmp_path / "w")
 
 

@@ -14,9 +14,9 @@ import numpy as np
 import pytest
 
 import grader
-from grader.classroom.batch.journal import Journal, JournalBusy, JournalFull, code_digest, grader_digest, verdict_key
+from grader.classroom.batch.journal import Journal, JournalFull, code_digest, grader_digest, verdict_key
 from grader.classroom.batch.verdicts import PLACE, anonymous, from_json, placed, to_json
-from grader.classroom.hidden_cases import BadSecrets, Secrets, draw, load_secrets
+from grader.classroom.hidden_cases import Secrets, draw, load_secrets
 from grader.labs import all_labs, get_lab
 from grader.model import (
     BuildFacts,
@@ -28,6 +28,7 @@ from grader.model import (
     SourceLine,
     TestResult,
 )
+from grader.unusable import Unusable
 
 DEVICE = Device("cpu", "interpreter", None, None, "2.13.0", "3.7.1", "bubblewrap")
 
@@ -182,9 +183,9 @@ def test_two_batches_cannot_share_a_journal(tmp_path):
              "Journal(Path(sys.argv[1]))", str(tmp_path / "journal.sqlite")],
             capture_output=True, text=True, check=False, cwd=Path(__file__).parents[3],
         )  # fmt: skip
-        assert "JournalBusy" in other.stderr
+        assert "Unusable" in other.stderr
         assert f"process {os.getpid()}" in other.stderr
-        with pytest.raises(JournalBusy):
+        with pytest.raises(Unusable):
             Journal(tmp_path / "journal.sqlite")
     with Journal(tmp_path / "journal.sqlite"):
         pass
@@ -269,5 +270,5 @@ def test_drawn_secrets_can_be_loaded_and_hide_themselves(tmp_path):
 def test_secrets_that_cannot_be_used(tmp_path, text, sentence):
     path = tmp_path / "secrets.toml"
     path.write_text(text)
-    with pytest.raises(BadSecrets, match=sentence):
+    with pytest.raises(Unusable, match=sentence):
         load_secrets(path)

@@ -10,8 +10,9 @@ from types import SimpleNamespace
 
 import pytest
 
-from grader.classroom.batch.ray_engine import NoRay, connect
+from grader.classroom.batch.ray_engine import connect
 from grader.classroom.batch.workers import NICE
+from grader.unusable import Unusable
 
 
 class Late(Exception):
@@ -38,7 +39,7 @@ def test_a_node_that_does_not_come_up_is_a_sentence(monkeypatch, address, where,
     ray = SimpleNamespace(**calls, remote=lambda function: remote, shutdown=lambda: ended.append(True))
     monkeypatch.setitem(sys.modules, "ray", ray)
     monkeypatch.setattr(socket, "create_connection", lambda place, seconds: SimpleNamespace(close=lambda: None))
-    with pytest.raises(NoRay) as problem:
+    with pytest.raises(Unusable) as problem:
         connect(address, "cpu")
     text = str(problem.value)
     assert sentence in text
@@ -53,7 +54,7 @@ def test_an_address_where_nobody_listens_is_told_at_once():
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         place = f"127.0.0.1:{free.getsockname()[1]}"
-    with pytest.raises(NoRay, match=f"no Ray cluster comes up at {place} .*refused"):
+    with pytest.raises(Unusable, match=f"no Ray cluster comes up at {place} .*refused"):
         connect(place, "cpu")
 
 

@@ -7,8 +7,8 @@ import zipfile
 
 import pytest
 
-from grader.classroom.batch.intake import UnusableSubmissions
 from grader.reporting import page as html
+from grader.unusable import Unusable
 from tests.stub_class import grade_class
 from tests.submissions import TESTS
 from tests.unit.classroom.test_intake import zipped
@@ -80,5 +80,5 @@ def test_an_archive_that_is_unpacked_again_draws_no_page_again(tmp_path):
 def test_folders_have_no_way_back(tmp_path):
     grade_class(zipped(tmp_path / "class.zip", {"ann/w8a8.py": "x = 1\n"}), tmp_path / "out")
     assert not list((tmp_path / "out").glob("feedback_*.zip"))
-    with pytest.raises(UnusableSubmissions):
+    with pytest.raises(Unusable):
         grade_class(zipped(tmp_path / "none.zip", {"a.pdf": "x"}), tmp_path / "out")

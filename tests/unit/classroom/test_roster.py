@@ -15,10 +15,11 @@ from hypothesis import strategies as st
 from grader.classroom.batch.exports import canvas_csv, grades_csv, moodle_csv
 from grader.classroom.batch.hand_in import HandIn
 from grader.classroom.batch.marks import Rules
-from grader.classroom.batch.standing import UnusableRules, standings, unknown_times
-from grader.classroom.roster import COLUMNS, BadRoster, Person, Roster, load_roster, on_roster
+from grader.classroom.batch.standing import standings, unknown_times
+from grader.classroom.roster import COLUMNS, Person, Roster, load_roster, on_roster
 from grader.labs.question import posed, questions_of
 from grader.reading.answers import Answers
+from grader.unusable import Unusable
 from tests.unit.classroom.test_class_report import DUE, graded, hand_in, rows_of
 
 CLASS = """login,name,email,canvas_id,moodle_id,github,section,extension_days,handed_in,override,reason
@@ -80,18 +81,18 @@ def test_the_columns_of_canvass_export_are_known(tmp_path):
     ],
 )
 def test_what_cannot_be_read_is_told_by_its_line(tmp_path, text, sentence):
-    with pytest.raises(BadRoster, match=re.escape(sentence)):
+    with pytest.raises(Unusable, match=re.escape(sentence)):
         load_roster(written(tmp_path, text))
 
 
 def test_every_bad_row_has_its_sentence(tmp_path):
     text = "login,extension_days,override\n" + "".join(f"s{n},x,1\n" for n in range(30))
-    with pytest.raises(BadRoster) as problem:
+    with pytest.raises(Unusable) as problem:
         load_roster(written(tmp_path, text))
     lines = str(problem.value).splitlines()
     assert len(lines) == 21
     assert lines[-1] == "and 40 more"
-    with pytest.raises(BadRoster, match="save it as CSV in UTF-8"):
+    with pytest.raises(Unusable, match="save it as CSV in UTF-8"):
         load_roster(tmp_path)
 
 
@@ -100,7 +101,7 @@ def test_every_bad_row_has_its_sentence(tmp_path):
 def test_any_text_is_a_roster_or_a_sentence(tmp_path_factory, text):
     path = tmp_path_factory.getbasetemp() / "any.csv"
     path.write_text(text, encoding="utf-8", errors="replace", newline="")
-    with suppress(BadRoster):
+    with suppress(Unusable):
         assert load_roster(path).people
 
 
@@ -200,7 +201,7 @@ def test_unknown_lateness_is_said(roster):
 
 def test_corrections_belong_to_one_assignment(roster):
     two = [graded(replace(hand_in("ann"), assignment=name)) for name in ("lab1", "lab2")]
-    with pytest.raises(UnusableRules, match="lab1, lab2"):
+    with pytest.raises(Unusable, match="lab1, lab2"):
         standings(two, Rules(), roster)
     plain = Roster(tuple(Person(one.login) for one in roster.people))
     assert len(standings(two, Rules(), plain)) == 10

@@ -9,9 +9,9 @@ import sys
 import pytest
 
 from grader.classroom import secrets_file
-from grader.classroom.hidden_cases import BadSecrets
 from grader.classroom.secrets_file import secrets_in_force, write_secrets
 from grader.labs import all_labs, get_lab
+from grader.unusable import Unusable
 from tests.commands import invoked
 from tests.submissions import TESTS
 
@@ -54,7 +54,7 @@ def test_a_file_that_would_be_ignored_is_refused(repository, tmp_path, there):
     if there:
         (repository / "secrets.toml").write_text(there)
     (tmp_path / "secrets.toml").write_text(TEXT)
-    with pytest.raises(BadSecrets, match=r"/secrets.toml is not read: .* are .*/repository/secrets.toml; move it there"):
+    with pytest.raises(Unusable, match=r"/secrets.toml is not read: .* are .*/repository/secrets.toml; move it there"):
         secrets_in_force(near=tmp_path)
     (repository / "secrets.toml").write_text(TEXT)
     assert secrets_in_force(near=tmp_path).secrets.seed == 5, "a copy of it does no harm"
@@ -72,7 +72,7 @@ def test_a_named_file_counts_alone_and_has_to_be_usable(repository, tmp_path, mo
     if name == "other.toml":
         assert secrets_in_force(named).secrets.seed == 7
     else:
-        with pytest.raises(BadSecrets, match=f"{name} (cannot be read|is empty)"):
+        with pytest.raises(Unusable, match=f"{name} (cannot be read|is empty)"):
             secrets_in_force(named)
 
 
@@ -86,7 +86,7 @@ def test_what_is_there_and_cannot_be_read_is_not_taken_for_none(repository, tmp_
     else:
         path.touch(0 if what == "a locked file" else 0o600)
     for near in (repository, tmp_path, None):
-        with pytest.raises(BadSecrets, match=r"repository/secrets\.toml (cannot be read|is empty)"):
+        with pytest.raises(Unusable, match=r"repository/secrets\.toml (cannot be read|is empty)"):
             secrets_in_force(near=near)
 
 
@@ -94,7 +94,7 @@ def test_an_empty_variable_means_none(repository, monkeypatch):
     (repository / "secrets.toml").write_text(TEXT)
     monkeypatch.setenv("GRADER_SECRETS", "")
     assert secrets_in_force().secrets is None
-    with pytest.raises(BadSecrets, match="GRADER_SECRETS is empty"):
+    with pytest.raises(Unusable, match="GRADER_SECRETS is empty"):
         write_secrets(all_labs().values())
 
 

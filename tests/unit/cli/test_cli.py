@@ -13,10 +13,11 @@ from pathlib import Path
 import pytest
 from rich.console import Console
 
-from grader.authoring.release import BadMarkers, assignment_files, release, strip_solution
+from grader.authoring.release import assignment_files, release, strip_solution
 from grader.classroom.batch.coordinating import BatchProgress
 from grader.cli import class_commands
 from grader.labs import all_labs
+from grader.unusable import Unusable
 from tests.commands import invoked
 from tests.submissions import TESTS
 
@@ -229,7 +230,7 @@ def test_release_writes_and_removes(tmp_path):
      "def f():\n### BEGIN SOLUTION\n    pass\n### END SOLUTION\n"],
 )  # fmt: skip
 def test_markers_that_do_not_pair_are_named(text):
-    with pytest.raises(BadMarkers, match=r"file\.py"):
+    with pytest.raises(Unusable, match=r"file\.py"):
         strip_solution(text, "file.py")
 
 

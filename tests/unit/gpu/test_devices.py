@@ -6,10 +6,11 @@ import pytest
 
 from grader.building import BuildOptions, build
 from grader.gpu import devices
-from grader.gpu.devices import Gpu, UnusableDevice, choose, cuda_problem
+from grader.gpu.devices import Gpu, choose, cuda_problem
 from grader.labs import get_lab
 from grader.model import KernelSource, Refusal
 from grader.reading import read
+from grader.unusable import Unusable
 from tests.submissions import TESTS
 
 T4 = Gpu(0, "Tesla T4", 75, "580.0")
@@ -26,14 +27,14 @@ def test_auto_falls_back_to_the_cpu_with_a_note(monkeypatch):
     device, note = choose("auto")
     assert device.kind == "cpu"
     assert "7.5" in note
-    with pytest.raises(UnusableDevice, match=r"7\.5"):
+    with pytest.raises(Unusable, match=r"7\.5"):
         choose("cuda")
 
 
 def test_no_gpu_at_all(monkeypatch):
     monkeypatch.setattr(devices, "gpus", list)
     assert choose("auto")[1] is None
-    with pytest.raises(UnusableDevice, match="no NVIDIA GPU"):
+    with pytest.raises(Unusable, match="no NVIDIA GPU"):
         choose("cuda")
 
 

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from grader.judging.checking import Finding
 from grader.judging.judged import Judged
-from grader.judging.rubric import HERE, BadRubric, Tier, Tiers, check_names, load_rubric, load_tiers, reached
+from grader.judging.rubric import HERE, Tier, Tiers, check_names, load_rubric, load_tiers, reached
 from grader.judging.scoring import score
 from grader.labs import all_labs, get_lab
 from grader.model import Device, KernelBundle, MadeModule, Outcome, SpeedSample
@@ -27,6 +27,7 @@ from grader.pipeline.calibration import (
     tier_table,
     tiers_of,
 )
+from grader.unusable import Unusable
 
 GPU = Device("cuda", "NVIDIA H200", 90, "580.1", "2.11.0", "3.6.0", "bubblewrap")
 FALLBACK = "default = [{ratio = 0.5, share = 0.25}, {ratio = 1.0, share = 1.0}]\n"
@@ -94,13 +95,13 @@ def test_another_gpu_of_the_same_capability_falls_back_and_says_so(folder):
 )  # fmt: skip
 def test_a_table_of_no_use_is_named(folder, numbers):
     (folder / "nvidia_h200.toml").write_text(f"[tiers.w8a8]\nspeed_m16 = {numbers}\n", encoding="utf-8")
-    with pytest.raises(BadRubric, match=r"nvidia_h200\.toml has .*correct it"):
+    with pytest.raises(Unusable, match=r"nvidia_h200\.toml has .*correct it"):
         load_tiers("NVIDIA H200", 90, folder)
 
 
 def test_a_broken_table_is_named(folder):
     (folder / "nvidia_h200.toml").write_text("[tiers", encoding="utf-8")
-    with pytest.raises(BadRubric, match=r"nvidia_h200\.toml cannot be used"):
+    with pytest.raises(Unusable, match=r"nvidia_h200\.toml cannot be used"):
         load_tiers("NVIDIA H200", 90, folder)
 
 
@@ -119,7 +120,7 @@ def test_a_rubric_of_no_use_is_named(tmp_path, before, after, expected):
     assert before in text
     path = tmp_path / "rubric.toml"
     path.write_text(text.replace(before, after), encoding="utf-8")
-    with pytest.raises(BadRubric, match=rf"rubric\.toml .*{expected}"):
+    with pytest.raises(Unusable, match=rf"rubric\.toml .*{expected}"):
         load_rubric(path)
 
 
@@ -129,9 +130,9 @@ def test_a_number_for_a_case_that_there_is_none_of_is_named(folder):
     for path in sorted((HERE / "tiers").glob("*.toml")):
         check_names(rubric, load_tiers(path.stem), cases)
     for weights in ({"dds": {"sparsity_9": 2.0}}, {"dd": {"sparsity_90": 2.0}}):
-        with pytest.raises(BadRubric, match=r"rubric\.toml has a number for .*, expected .*sparsity_90|expected a lab: one of w8a8"):
+        with pytest.raises(Unusable, match=r"rubric\.toml has a number for .*, expected .*sparsity_90|expected a lab: one of w8a8"):
             check_names(replace(rubric, weights=weights), None, cases)
-    with pytest.raises(BadRubric, match=r"tiers/h200\.toml has a number for w8a8\.speed_16, expected one of .*speed_m16"):
+    with pytest.raises(Unusable, match=r"tiers/h200\.toml has a number for w8a8\.speed_16, expected one of .*speed_m16"):
         check_names(rubric, Tiers("h200.toml", True, {"w8a8": {"speed_m16": tier, "speed_16": tier}}, tier), cases)
 
 

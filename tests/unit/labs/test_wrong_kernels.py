@@ -8,7 +8,8 @@ import pytest
 
 from grader.authoring.new_lab import missing
 from grader.labs import get_lab
-from grader.labs.wrong_kernels import ROOT, SHARED, BadMistake, catalogue, wrong_kernels
+from grader.labs.wrong_kernels import ROOT, SHARED, catalogue, wrong_kernels
+from grader.unusable import Unusable
 from tests.submissions import LABS, corpus, plain, with_mistakes
 
 BASE = "one\ntwo\ntwo\nthree\n"
@@ -91,7 +92,7 @@ def test_a_lab_without_the_file_has_none(tmp_path):
     ],
 )
 def test_a_bad_entry_is_a_sentence(tmp_path, change, sentence):
-    with pytest.raises(BadMistake) as problem:
+    with pytest.raises(Unusable) as problem:
         made(tmp_path, {**ENTRY, **change})
     assert str(problem.value).startswith("grader/labs/w8a8/mistakes.toml, `a`: ")
     assert sentence in str(problem.value)
@@ -99,9 +100,9 @@ def test_a_bad_entry_is_a_sentence(tmp_path, change, sentence):
 
 def test_names_and_kernels_are_there_once(tmp_path):
     other = {**ENTRY, "edits": '[{ find = "three", replace = "3" }]'}
-    with pytest.raises(BadMistake, match="`a`: the name is there twice"):
+    with pytest.raises(Unusable, match="`a`: the name is there twice"):
         made(tmp_path, ENTRY, other)
-    with pytest.raises(BadMistake, match="`b`: the same kernel as `a`"):
+    with pytest.raises(Unusable, match="`b`: the same kernel as `a`"):
         made(tmp_path, ENTRY, {**ENTRY, "name": '"b"'})
     assert len(made(tmp_path, ENTRY, {**other, "name": '"b"'})) == 2
 
@@ -132,7 +133,7 @@ def test_an_entry_for_all_labs_fits_several():
 
 @pytest.mark.parametrize(("top", "sentence"), [("base = ", "expected TOML"), ('bases = "x"', "`bases` at the top")])
 def test_a_bad_file_is_a_sentence(tmp_path, top, sentence):
-    with pytest.raises(BadMistake, match=sentence):
+    with pytest.raises(Unusable, match=sentence):
         made(tmp_path, ENTRY, top=top)
 
 

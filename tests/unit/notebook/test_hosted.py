@@ -10,8 +10,9 @@ import sys
 import pytest
 import torch
 
-from grader.authoring.hosted import NoRepository, installing, repository_url, unset
+from grader.authoring.hosted import installing, repository_url, unset
 from grader.notebook.own_kernels import usable_gpu
+from grader.unusable import Unusable
 from tests.submissions import TESTS
 
 ROOT = TESTS.parent
@@ -44,7 +45,7 @@ def test_the_first_cell_installs_on_a_hosted_notebook_only(monkeypatch, tmp_path
 def test_the_repository_is_named_once(tmp_path):
     assert not unset(REPOSITORY)
     assert repository_url(ROOT).startswith("https://github.com/")
-    with pytest.raises(NoRepository, match="Repository"):
+    with pytest.raises(Unusable, match="Repository"):
         repository_url(tmp_path)
 
 

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from grader.authoring.notebooks import SOURCE, student_notebook
-from grader.authoring.record_tables import BadSource, speed_text
+from grader.authoring.record_tables import speed_text
 from grader.labs import all_labs, speed_steps_of
 from grader.labs.speed_step import ConfigFacts, Demand, SpeedStep, launched
 from grader.model import Case, Config, KernelSource, Refusal
@@ -20,6 +20,7 @@ from grader.notebook.speed_path import Guess, SpeedAnswer, SpeedPath
 from grader.reading import read
 from grader.reporting.benchmarks import SHOWN, load
 from grader.reporting.inline import Inline
+from grader.unusable import Unusable
 
 ROOT = Path(__file__).parents[3]
 LABS = [lab_id for lab_id in all_labs() if speed_steps_of(lab_id)]
@@ -256,5 +257,5 @@ def test_each_step_has_its_cells_its_rungs_and_its_times(lab_id):
         text = speed_text(ROOT, lab_id, name, "here")
         assert (" us" in text) != ("not measured yet" in text)
         assert (" us" in text) == bool(load(ROOT / SHOWN).timed(lab_id, "ladder"))
-    with pytest.raises(BadSource, match=r"speed_steps\.py does not have"):
+    with pytest.raises(Unusable, match=r"speed_steps\.py does not have"):
         speed_text(ROOT, lab_id, "nothing", "here")
