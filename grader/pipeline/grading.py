@@ -28,6 +28,7 @@ from grader.model import (
     KernelSource,
     LabReport,
     Outcome,
+    Problem,
     Profile,
     Refusal,
     Report,
@@ -400,13 +401,30 @@ def judge_gpu_run(
         assert isinstance(built, Refusal)
         return replace(refused(lab, built, terms.rubric, gpu=True), source=_source(source))
     problems = {case.name: make_problem(lab, case, terms.seed) for case in lab.cases}
-    launched = Launched(lab, source, built, problems, run.outcomes, tuple(watched), run.samples, run.tool)
+    outcomes = _with_interpreted(lab, source, built, problems, run.outcomes, watched, how)
+    launched = Launched(lab, source, built, problems, outcomes, tuple(watched), run.samples, run.tool)
     report = lab_report(launched, terms, how)
     if isinstance(run.profiles, str):
         texts = build_texts(run.profiles, lab, source, built, run.samples, terms.capabilities[0])
     else:
         texts = profile_texts(source, run.profiles)
     return replace(report, profile=texts)
+
+
+def _with_interpreted(
+    lab: Lab,
+    source: KernelSource,
+    bundle: KernelBundle,
+    problems: Mapping[str, Problem],
+    outcomes: Sequence[Outcome],
+    watched: Sequence[Outcome],
+    how: InterpretOptions,
+) -> tuple[Outcome, ...]:
+    """The outcomes of a GPU, and the interpreter's of launches that were not made there: without a GPU they have a verdict too."""
+    hidden = [(one.case, one.config) for one in outcomes if one.not_run and lab.hides(one.case)]
+    known = [*watched, *(interpret(lab, source, bundle, problems, hidden, how) if hidden else ())]
+    interpreted = {(one.case, one.config): one for one in known if one.status != "unsupported"}
+    return tuple(interpreted.get((one.case, one.config), one) if one.not_run else one for one in outcomes)
 
 
 class _Counter:

@@ -91,12 +91,12 @@ class Runner(cuda.CudaRunner):
 def test_a_kernel_that_keeps_ending_the_process_is_given_up(monkeypatch):
     monkeypatch.setattr(cuda, "LAUNCH_SECONDS", 0.5)
     lab = get_lab("w8a8")
-    pairs = [("one_tile", 0), ("one_tile", 1), ("one_tile", 2), ("one_tile", 3), ("odd_m", 0)]
+    pairs = [("one_tile", 0), ("one_tile", 1), ("one_tile", 2), ("odd_m", 0)]
     with Runner() as runner:
         outcomes = runner.correctness(lab, BUNDLE, pairs, seed=1)
         samples = runner.speed(lab, BUNDLE, {}, cuda.deaths_in(outcomes))
-    assert [outcome.status for outcome in outcomes] == ["crash", "timeout", "crash", "crash", "crash"]
-    assert [outcome.message.startswith("not run") for outcome in outcomes] == [False, False, False, True, True]
+    assert [outcome.status for outcome in outcomes] == ["crash", "timeout", "crash", "crash"]
+    assert [outcome.message.startswith("not run") for outcome in outcomes] == [False, False, True, True]
     assert [(outcome.case, outcome.config) for outcome in outcomes] == pairs
     assert all(sample.status == "failed" and "not timed" in sample.message for sample in samples)
 
