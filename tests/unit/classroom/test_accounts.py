@@ -17,12 +17,8 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from grader.classroom.batch.accounts import FATES, account, everything_below, tally
-<<<<<<< HEAD
 from grader.classroom.batch.coordinating import without_verdict
 from grader.classroom.batch.intake import UnusableSubmissions, collect
-=======
-from grader.classroom.batch.intake import collect
->>>>>>> 7c40f139 (One class for what a command, a file or a machine lacks: Unusable, whose sentence every command ends with, in place of 23 classes and the lists of them in each command)
 from grader.classroom.batch.marks import Rules
 from grader.classroom.batch.standing import Graded, standings
 from grader.judging.rubric import load_rubric

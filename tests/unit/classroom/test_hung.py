@@ -60,7 +60,8 @@ def test_what_is_not_launched_any_more_is_graded_as_without_a_gpu(tmp_path):
     outcomes = [Outcome(*pair, "crash", message="illegal address") for pair in pairs[:2]]
     outcomes += [Outcome(*pair, "crash", message=f"{NOT_RUN}2 launches before it ended the GPU process") for pair in pairs[2:]]
     samples = tuple(SpeedSample(case.name, None, "failed", message="not timed") for case in lab.speed_cases)
-    tests = {test.name: test.status for test in judge(setup, source, built, GpuRun(tuple(outcomes), samples)).tests if test.kind == "correctness"}
+    report = judge(setup, source, built, GpuRun(tuple(outcomes), samples))
+    tests = {test.name: test.status for test in report.tests if test.kind == "correctness"}
     died = {case for case, _ in pairs[:2]}
     assert tests["hidden_m"] == "passed"
     assert tests == {name: "failed" if name in died else "passed" for name in tests}
