@@ -18,7 +18,7 @@ from hypothesis import strategies as st
 
 from grader.classroom.batch.accounts import FATES, account, everything_below, tally
 from grader.classroom.batch.coordinating import without_verdict
-from grader.classroom.batch.intake import UnusableSubmissions, collect
+from grader.classroom.batch.intake import collect
 from grader.classroom.batch.marks import Rules
 from grader.classroom.batch.standing import Graded, standings
 from grader.judging.rubric import load_rubric
