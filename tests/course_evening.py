@@ -1,7 +1,8 @@
 """An evening on the course server, and SIGKILL while it goes on: `python -m tests.course_evening --help`.
 
 `evening`: students submit in three hours, compressed; prints how long answers took. `kills`: the server is a process that is killed and
-started again while submissions come in; prints what was lost and what was graded twice, which has to be nothing.
+started again while submissions come in, and so are its workers, the process that stands for the GPU's and, with `--ray`, the nodes of a
+cluster; prints what was lost and what was graded twice, which has to be nothing.
 """
 
 from __future__ import annotations
@@ -9,11 +10,13 @@ from __future__ import annotations
 import argparse
 import contextlib
 import io
+import itertools
 import json
 import os
 import random
 import signal
 import socket
+import sqlite3
 import subprocess
 import sys
 import tempfile
@@ -22,12 +25,15 @@ import time
 from pathlib import Path
 
 import httpx
+import psutil
 
 from grader.classroom.roster import Person
 from grader.classroom.server.store import Store
-from tests.course_server import BUILD_SECONDS, course, kernel, spread
+from tests.course_server import course, kernel, spread
+from tests.faults.test_killed import kind_of
+from tests.processes import descendants
 
-HOURS = 3.0
+HOURS, PATIENCE = 3.0, 120.0
 SHAPES = ("even", "before the deadline")
 """How submissions come: evenly, or half of them in the last half hour."""
 
@@ -62,18 +68,32 @@ def evening(folder: Path, students: int, count: int, speed: float, shape: str, s
         }  # fmt: skip
 
 
-def serving(place: Path, port: int) -> subprocess.Popen[bytes]:
+KINDS = ("server", "worker", "GPU process")
+RAY_KINDS = ("server", "node")
+WATCHES = """
+CREATE TABLE twice (what TEXT);
+CREATE TRIGGER graded BEFORE INSERT ON verdict WHEN EXISTS (SELECT 1 FROM verdict WHERE key = NEW.key)
+BEGIN INSERT INTO twice VALUES ('a verdict'); END;
+CREATE TRIGGER answered BEFORE UPDATE OF finished_at ON attempt WHEN OLD.finished_at IS NOT NULL
+BEGIN INSERT INTO twice VALUES ('an answer'); END;
+"""
+"""What SQLite itself notes down in the course's file: a verdict that was there already, an answer that was given already."""
+
+
+def serving(place: Path, port: int, address: str) -> subprocess.Popen[bytes]:
     """A server as `python -m tests.course_evening serve` runs it."""
-    command = [sys.executable, "-m", "tests.course_evening", "serve", str(place), str(port)]
+    command = [sys.executable, "-m", "tests.course_evening", "serve", str(place), str(port), address]
     with (place / "log").open("ab") as log:
         return subprocess.Popen(command, stdout=log, stderr=log, start_new_session=True)
 
 
-def serve(place: Path, port: int) -> None:
-    """Serves until it is killed: real workers, real HTTP, an engine that counts each verdict into a file."""
+def serve(place: Path, port: int, address: str) -> None:
+    """Serves until it is killed: everything but kernels is real. address: of a Ray cluster, or ""."""
     import uvicorn
 
     from grader.classroom.batch.journal import Journal
+    from grader.classroom.batch.local import LocalEngine
+    from grader.classroom.batch.ray_engine import RayEngine, connect
     from grader.classroom.batch.tasks import Setup
     from grader.classroom.batch.workers import FIRST, WorkerPool
     from grader.classroom.hidden_cases import Secrets
@@ -81,22 +101,57 @@ def serve(place: Path, port: int) -> None:
     from grader.classroom.server.dispatching import Dispatcher
     from grader.classroom.server.service import Service
     from grader.classroom.server.throttling import Impatient
-    from tests.course_server import LABS, MOST, Timed
+    from tests.course_gpu import pretend
+    from tests.course_server import LABS, MOST
     from tests.reports import H200
 
+    pretend()
+
+    def over_ray() -> RayEngine:
+        connect(address, "cpu")
+        return RayEngine(setup)
+
     store, setup = Store(place / "course.sqlite"), Setup(H200, Secrets(7))
-    with WorkerPool(1) as pool, Journal(place / "course.sqlite") as journal:
+    with WorkerPool(2) as pool, Journal(place / "course.sqlite") as journal:
         pool.submit(FIRST, os.getpid)
-        dispatcher = Dispatcher(store, journal, pool, lambda: Timed(BUILD_SECONDS * 20), setup, 4)
+        engine = over_ray if address else lambda: LocalEngine(setup, pool, gpu_count=1)
+        dispatcher = Dispatcher(store, journal, pool, engine, setup, 4)
         service = Service(dispatcher, LABS, per_hour=MOST)
         dispatcher.start()
         uvicorn.run(application(service), port=port, http=Impatient, ws="none", lifespan="off", access_log=False, log_level="warning")
 
 
-def kills(place: Path, count: int, seed: int, submissions: int) -> dict[str, object]:
-    """Kills the server, or one of its workers, `count` times while clients submit as they would; then looks at what is there."""
-    chance = random.Random(seed)
-    tokens = Store(place / "course.sqlite").admit([Person(f"s{number}") for number in range(8)], "student", 1)
+class Cluster:
+    """A Ray cluster on this machine: a head, and two nodes that say they have a GPU."""
+
+    def __init__(self) -> None:
+        from ray.cluster_utils import Cluster as Nodes
+
+        self._nodes = Nodes(initialize_head=True, head_node_args={"num_cpus": 1, "include_dashboard": False})
+        self.address = str(self._nodes.address)
+        self._with_gpu = [self._add() for _ in range(2)]
+
+    def _add(self) -> object:
+        return self._nodes.add_node(num_cpus=1, num_gpus=1)
+
+    def kill_a_node(self, chance: random.Random) -> None:
+        """SIGKILL for all of a node's processes; another takes its place."""
+        at = chance.randrange(len(self._with_gpu))
+        self._nodes.remove_node(self._with_gpu[at], allow_graceful=False)
+        self._with_gpu[at] = self._add()
+
+    def end(self) -> None:
+        self._nodes.shutdown()
+
+
+def kills(place: Path, count: int, seed: int, submissions: int, *, ray: bool = False) -> dict[str, object]:
+    """Kills the server and what works for it, the kinds in turn, `count` times in all while clients submit; then looks at what is there."""
+    chance, cluster = random.Random(seed), Cluster() if ray else None
+    opened = Store(place / "course.sqlite")
+    tokens = opened.admit([Person(f"s{number}") for number in range(8)], "student", 1)
+    opened.close()
+    with contextlib.closing(sqlite3.connect(place / "course.sqlite")) as database:
+        database.executescript(WATCHES)
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         port = free.getsockname()[1]
@@ -123,64 +178,57 @@ def kills(place: Path, count: int, seed: int, submissions: int) -> dict[str, obj
         threading.Thread(target=client, args=(login, list(range(submissions))[at :: len(logins)]), daemon=True)
         for at, login in enumerate(logins)
     ]
-    server = serving(place, port)
+    address = cluster.address if cluster else ""
+    server, killed, seen = serving(place, port, address), dict.fromkeys(RAY_KINDS if ray else KINDS, 0), set()
+    store = Store(place / "course.sqlite")
     for thread in threads:
         thread.start()
-    killed = {"server": 0, "worker": 0}
-    for _ in range(count):
-        _until_served(port)
-        time.sleep(chance.uniform(0.0, 1.0))
-        kind = chance.choice(["server", "server", "worker"])
-        kind = kind if _kill(server.pid, kind) else "server"
-        killed[kind] += 1
-        if kind == "server":
-            os.killpg(server.pid, signal.SIGKILL)
-            server.wait()
-            server = serving(place, port)
-    store, until = Store(place / "course.sqlite"), time.monotonic() + 300
-    while any(thread.is_alive() for thread in threads) or store.in_state("queued", "running"):
-        if time.monotonic() > until:
-            break
-        time.sleep(0.2)
-    ending.set()
-    os.killpg(server.pid, signal.SIGKILL)
-    server.wait()
+    try:
+        for kind in itertools.islice(itertools.cycle(killed), count):
+            until = time.monotonic() + PATIENCE
+            while not store.in_state("running"):
+                assert time.monotonic() < until, "nothing runs: every submission is graded already, or the server does not come up"
+                time.sleep(0.02)
+            time.sleep(chance.uniform(0.0, 0.5))
+            below = descendants(server.pid)
+            seen |= set(below)
+            if kind == "server":
+                os.killpg(server.pid, signal.SIGKILL)
+                server.wait()
+                server = serving(place, port, address)
+            elif cluster and kind == "node":
+                cluster.kill_a_node(chance)
+            else:
+                while not (chosen := [one for one in descendants(server.pid) if kind_of(one) == kind]):
+                    assert time.monotonic() < until, f"no {kind} is there"
+                    time.sleep(0.02)
+                chance.choice(chosen).kill()
+            killed[kind] += 1
+        until = time.monotonic() + PATIENCE
+        while (any(thread.is_alive() for thread in threads) or store.in_state("queued", "running")) and time.monotonic() < until:
+            time.sleep(0.1)
+    finally:
+        ending.set()
+        seen |= set(descendants(server.pid))
+        os.killpg(server.pid, signal.SIGKILL)
+        server.wait()
+        if cluster:
+            cluster.end()
     attempts = store.in_state("queued", "running", "done", "failed")
-    verdicts = store._rows("SELECT key FROM verdict")
     log = (place / "log").read_text(encoding="utf-8", errors="replace")
-    return {
+    found = {
         "killed": killed,
         "accepted": len(accepted),
-        "lost": len(set(accepted.values()) - {one.id for one in attempts if one.state == "done"}),
-        "twice in the queue": len(attempts) - len(accepted),
-        "answers": sum(line.count(" graded after ") for line in log.splitlines()),
+        "not answered": len(set(accepted.values()) - {one.id for one in attempts if one.state == "done"}),
+        "queued twice": len(attempts) - len(accepted),
+        "graded or answered twice": len(store._rows("SELECT what FROM twice")),
         "kernels": len({one.key for one in attempts}),
-        "verdicts": len(verdicts),
+        "verdicts": len(store._rows("SELECT key FROM verdict")),
         "tokens or sources in the log": sum(token in log for token in tokens.values()) + log.count("tl.store"),
+        "processes left": len(psutil.wait_procs(seen, timeout=15)[1]),
     }
-
-
-def _kill(server: int, kind: str) -> bool:
-    """Kills a process below the server; False where there is none."""
-    import psutil
-
-    if kind == "server":
-        return True
-    try:
-        below = psutil.Process(server).children(recursive=True)
-        random.choice(below).kill()
-        return True
-    except (psutil.Error, IndexError):
-        return False
-
-
-def _until_served(port: int) -> None:
-    until = time.monotonic() + 120
-    while time.monotonic() < until:
-        with contextlib.suppress(httpx.HTTPError):
-            httpx.get(f"http://127.0.0.1:{port}/health", trust_env=False, timeout=2)
-            return
-        time.sleep(0.1)
+    store.close()
+    return found
 
 
 def main() -> None:
@@ -191,17 +239,19 @@ def main() -> None:
     parser.add_argument("--submissions", type=int, default=2000)
     parser.add_argument("--speed", type=float, default=100.0)
     parser.add_argument("--kills", type=int, default=40)
+    parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--ray", action="store_true")
     parser.add_argument("--shapes", nargs="+", choices=SHAPES, default=SHAPES)
     options = parser.parse_args()
     if options.what == "serve":
-        serve(Path(options.rest[0]), int(options.rest[1]))
+        serve(Path(options.rest[0]), int(options.rest[1]), options.rest[2])
         return
     for shape in options.shapes if options.what == "evening" else ("",):
         with tempfile.TemporaryDirectory() as place:
             if options.what == "evening":
                 found = evening(Path(place), options.students, options.submissions, options.speed, shape)
             else:
-                found = kills(Path(place), options.kills, 1, options.submissions)
+                found = kills(Path(place), options.kills, options.seed, options.submissions, ray=options.ray)
         print(json.dumps(found, indent=1), flush=True)
 
 

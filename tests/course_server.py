@@ -21,7 +21,7 @@ from typing import Any, Self
 import httpx
 import uvicorn
 
-from grader.classroom.batch.engine import Done, Event, Reached
+from grader.classroom.batch.engine import CANCELLED, Done, Event, Failed, Reached
 from grader.classroom.batch.journal import Journal
 from grader.classroom.batch.tasks import Setup
 from grader.classroom.hidden_cases import Secrets
@@ -56,6 +56,7 @@ class Timed:
         self._speed, self._events, self._numbers = speed, list[tuple[float, int, Event]](), itertools.count()
         self._builders, self._gpu = [0.0] * BUILDS, 0.0
         self.given: list[str] = []
+        self.cancelled: list[str] = []
 
     def __enter__(self) -> Self:
         return self
@@ -71,6 +72,11 @@ class Timed:
         self._gpu = max(built, self._gpu) + GPU_SECONDS / self._speed
         for moment, event in ((built, Reached(key, "built")), (self._gpu, Done(key, self._report(source)))):
             heapq.heappush(self._events, (moment, next(self._numbers), event))
+
+    def cancel(self, key: str) -> None:
+        self.cancelled.append(key)
+        ended = {True: Failed(key, CANCELLED)}
+        self._events = [(when, at, ended.get(isinstance(event, Done) and event.key == key, event)) for when, at, event in self._events]
 
     def next_event(self, seconds: float) -> Event | None:
         until = time.monotonic() + seconds

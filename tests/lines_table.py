@@ -44,7 +44,7 @@ PARTS = (
     Part(("compile_errors",), 2.0, "what Triton's errors mean"),
     Part(
         ("running", "timing", "gpu"), 2.4, "launches, the clock, devices",
-        "compute-sanitizer for kernels that the interpreter cannot watch 0.3, profiles by ncu 0.2, "
+        "compute-sanitizer for kernels that the interpreter cannot watch 0.3, profiles by ncu or Proton 0.3, "
         "a process for hidden cases, launches that share a sandbox",
     ),
     Part(

@@ -64,6 +64,9 @@ class Answering:
     def submit(self, key: str, source: KernelSource) -> None:
         self._events.append(Done(key, self._report(source)))
 
+    def cancel(self, key: str) -> None:
+        """Everything was answered at once."""
+
     def next_event(self, seconds: float) -> Event | None:
         return self._events.pop(0) if self._events else None
 

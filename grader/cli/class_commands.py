@@ -24,13 +24,12 @@ from grader.unusable import Unusable
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
-    from contextlib import AbstractContextManager
 
     from rich.console import Console
 
     from grader.classroom.batch.accounts import Accounted
     from grader.classroom.batch.coordinating import BatchProgress
-    from grader.classroom.batch.engine import Engine
+    from grader.classroom.batch.engine import Starter
     from grader.classroom.batch.exports import Part, Titles
     from grader.classroom.batch.intake import Intake
     from grader.classroom.batch.journal import Journal
@@ -298,9 +297,7 @@ def worker_count(choice: EngineChoice, device: Device, jobs: int | None) -> int:
     return max(1, cores - visible_gpus()) if choice is EngineChoice.local and device.kind == "cuda" else cores
 
 
-def engine_starter(
-    choice: EngineChoice, accelerator: str | None, setup: Setup, pool: WorkerPool
-) -> Callable[[], AbstractContextManager[Engine]]:
+def engine_starter(choice: EngineChoice, accelerator: str | None, setup: Setup, pool: WorkerPool) -> Starter:
     """What starts the engine, called when the hand-ins are known."""
     from grader.classroom.batch.local import LocalEngine
     from grader.gpu.devices import visible_gpus

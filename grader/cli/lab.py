@@ -126,7 +126,7 @@ def status() -> None:
 
 @app.command()
 def cancel(attempt: Annotated[int, typer.Argument(min=1)]) -> None:
-    """Take an attempt out of the queue."""
+    """Take an attempt out of the queue, or off its way."""
     found = Client().cancel(attempt)
     typer.echo(f"attempt {found['id']}: {found['words']}")
 

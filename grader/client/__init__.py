@@ -96,7 +96,7 @@ class Client:
         return found
 
     def cancel(self, number: int) -> dict[str, Any]:
-        """Takes an attempt out of the queue."""
+        """Takes an attempt out of the queue, or off its way."""
         found: dict[str, Any] = self._asked("POST", f"/api/attempts/{number}/cancel")
         return found
 

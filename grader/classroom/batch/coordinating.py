@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import itertools
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import as_completed
@@ -13,7 +12,7 @@ from pathlib import Path
 
 from grader.classroom.batch.accounts import Accounted, Came, account
 from grader.classroom.batch.archives import MAX_STUDENT_BYTES, RefusedMember, UnusableArchive, unpack_if_readable
-from grader.classroom.batch.engine import Done, Engine, EngineFailed, Failed, Reached
+from grader.classroom.batch.engine import Done, Engine, EngineFailed, Failed, Reached, Starter
 from grader.classroom.batch.exports import rehearse
 from grader.classroom.batch.hand_in import HandIn
 from grader.classroom.batch.intake import Intake, collect
@@ -122,7 +121,7 @@ def run_batch(
     plan: Plan,
     journal: Journal,
     pool: WorkerPool,
-    start_engine: Callable[[], contextlib.AbstractContextManager[Engine]],
+    start_engine: Starter,
     listen: Listener = lambda progress: None,
     receive: Receiver = lambda attempts: None,
 ) -> GradedClass:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from typing import Literal, Protocol
 
@@ -35,6 +37,7 @@ class Failed:
 
 
 Event = Reached | Done | Failed
+CANCELLED = "it was cancelled before it was graded"
 
 
 class EngineFailed(RuntimeError):
@@ -47,5 +50,12 @@ class Engine(Protocol):
     def submit(self, key: str, source: KernelSource) -> None:
         """Queues a kernel; returns at once."""
 
+    def cancel(self, key: str) -> None:
+        """Nobody waits for this kernel any more: the stage that it is in ends, no other begins; its last event may be Failed."""
+
     def next_event(self, seconds: float) -> Event | None:
         """The next event, or None when none came in this time. Raises EngineFailed."""
+
+
+Starter = Callable[[], AbstractContextManager[Engine]]
+"""What starts an engine, when it is known that there is something to grade."""

@@ -125,7 +125,7 @@ class Journal:
         self._lock = _locked(path)
         try:
             found = self._salvaged() if path.exists() and not _sound(path) else {}
-            self._database = _opened(path)
+            self._database = opened(path, SCHEMA)
             with self._database:
                 for table, rows in found.items():
                     places = ", ".join("?" * COLUMNS[table])
@@ -263,11 +263,12 @@ def _locked(path: Path) -> TextIO:
     return file
 
 
-def _opened(path: Path) -> sqlite3.Connection:
+def opened(path: Path, schema: str) -> sqlite3.Connection:
+    """A file in which a transaction is on the disk when it has ended; for any thread."""
     database = sqlite3.connect(path, timeout=30, check_same_thread=False)
     database.execute("PRAGMA journal_mode = WAL")
     database.execute("PRAGMA synchronous = FULL")
-    database.executescript(SCHEMA)
+    database.executescript(schema)
     return database
 
 

@@ -9,7 +9,7 @@ from concurrent.futures import Future
 from types import TracebackType
 from typing import Any, Self
 
-from grader.classroom.batch.engine import Done, EngineFailed, Event, Failed, Reached
+from grader.classroom.batch.engine import CANCELLED, Done, EngineFailed, Event, Failed, Reached
 from grader.classroom.batch.tasks import Setup, build_for_gpu, grade_on_cpu, judge
 from grader.classroom.batch.workers import FIRST, LATER, WorkerPool
 from grader.model import KernelBundle, KernelSource, LabReport, Refusal
@@ -25,6 +25,7 @@ class LocalEngine:
         self._events: queue.SimpleQueue[Event | EngineFailed] = queue.SimpleQueue()
         self._bundles: queue.SimpleQueue[tuple[str, KernelSource, KernelBundle] | None] = queue.SimpleQueue()
         self._closing = threading.Event()
+        self._cancelled: set[str] = set()
         self._alive = gpu_count
         self._threads = [threading.Thread(target=self._drive, args=(gpu,), daemon=True) for gpu in range(gpu_count)]
 
@@ -40,6 +41,7 @@ class LocalEngine:
                 thread.join(timeout=5)
 
     def submit(self, key: str, source: KernelSource) -> None:
+        self._cancelled.discard(key)
         if self._threads:
             for thread in self._threads:
                 if thread.ident is None:  # a class whose verdicts are known needs no GPU
@@ -48,6 +50,17 @@ class LocalEngine:
             self._then(built, key, lambda result: self._built(key, source, result))
         else:
             self._then(self._pool.submit(LATER, grade_on_cpu, self._setup, source), key, self._done(key))
+
+    def cancel(self, key: str) -> None:
+        self._cancelled.add(key)
+
+    def _wanted(self, key: str) -> bool:
+        """Whether a kernel's next stage is to begin; if not, that was its last event."""
+        if key in self._cancelled:
+            self._cancelled.discard(key)
+            self._events.put(Failed(key, CANCELLED))
+            return False
+        return True
 
     def next_event(self, seconds: float) -> Event | None:
         try:
@@ -79,7 +92,7 @@ class LocalEngine:
         self._events.put(Reached(key, "built"))
         if isinstance(built, Refusal):
             self._judge(key, source, built, None)
-        else:
+        elif self._wanted(key):
             self._bundles.put((key, source, built))
 
     def _judge(self, key: str, source: KernelSource, built: KernelBundle | Refusal, run: GpuRun | None) -> None:
@@ -97,6 +110,8 @@ class LocalEngine:
                 if item is None:
                     return
                 key, source, built = item
+                if not self._wanted(key):
+                    continue
                 try:
                     lab, seed = setup.lab(source.lab_id), setup.secrets.seed
                     run = run_on_gpu(runner, lab, built, seed, setup.device, profile=source.profile)
@@ -110,4 +125,5 @@ class LocalEngine:
                     self._events.put(Failed(key, f"the grader failed on it ({error}); grade it by itself"))
                     continue
                 self._events.put(Reached(key, "ran"))
-                self._judge(key, source, built, run)
+                if self._wanted(key):
+                    self._judge(key, source, built, run)

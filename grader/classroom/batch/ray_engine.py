@@ -16,7 +16,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
 
-from grader.classroom.batch.engine import Done, EngineFailed, Event, Failed, Reached
+from grader.classroom.batch.engine import CANCELLED, Done, EngineFailed, Event, Failed, Reached
 from grader.classroom.batch.tasks import Setup, build_for_gpu, grade_on_cpu, judge
 from grader.classroom.batch.workers import ATTEMPTS, NICE, given_up
 from grader.gpu.devices import gpus
@@ -149,6 +149,7 @@ class RayEngine:
         self._ready: list[Event] = []
         self._queue: list[str] = []
         self._free: list[Any] = []
+        self._cancelled: set[str] = set()
 
     def __enter__(self) -> Self:
         import ray
@@ -182,7 +183,14 @@ class RayEngine:
 
     def submit(self, key: str, source: KernelSource) -> None:
         self._kernels[key] = _Kernel(source)
+        self._cancelled.discard(key)
         self._start(key)
+
+    def cancel(self, key: str) -> None:
+        self._cancelled.add(key)
+        if key in self._queue:
+            self._queue.remove(key)
+            self._start(key)
 
     def next_event(self, seconds: float) -> Event | None:
         if not self._ready and self._waiting:
@@ -196,7 +204,11 @@ class RayEngine:
         return self._ready.pop(0) if self._ready else None
 
     def _start(self, key: str) -> None:
-        """Sends a kernel into the stage that it is in."""
+        """Sends a kernel into the stage that it is in, unless it was cancelled."""
+        if key in self._cancelled:
+            self._cancelled.discard(key)
+            self._ready.append(Failed(key, CANCELLED))
+            return
         kernel = self._kernels[key]
         if kernel.stage == "gpu":
             self._queue.append(key)

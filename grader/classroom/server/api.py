@@ -7,7 +7,7 @@ import json
 import time
 from collections.abc import AsyncIterator
 from dataclasses import asdict
-from typing import Annotated, Any
+from typing import Annotated, Any, cast
 
 from fastapi import APIRouter, FastAPI, HTTPException, Request, Response
 from fastapi.exceptions import RequestValidationError
@@ -25,7 +25,9 @@ from grader.reading import MAX_MODULE_CHARS
 
 STREAMS = 4
 """Streams of events that one member may have open."""
-STREAM_SECONDS, NEWS_SECONDS = 1800.0, 2.0
+STREAM_SECONDS = 1800.0
+LOOKS, LOOK_SECONDS = 10, 0.1
+"""A stream looks where its attempt is so often before it asks for all that is known of it."""
 SHOWN = 20
 """Attempts that are listed."""
 
@@ -79,10 +81,6 @@ def submit(upload: Upload, service: Using, who: Whoever) -> dict[str, Any]:
     """Queues a submission."""
     if upload.lab not in service.labs:
         raise HTTPException(422, f"this server grades {', '.join(service.labs)}, and no other lab")
-    try:
-        (upload.text + json.dumps(upload.lines, ensure_ascii=False)).encode()
-    except UnicodeEncodeError:
-        raise HTTPException(422, "the text has characters that are no Unicode; save the file as UTF-8") from None
     if upload.profile and service.setup.device.kind != "cuda":
         raise HTTPException(422, "this server has no GPU to profile on; submit without --profile")
     if service.store.setting(DRAINING):
@@ -106,17 +104,16 @@ def attempt(service: Using, mine: Mine) -> dict[str, Any]:
 
 @router.post("/attempts/{number}/cancel")
 def cancel(service: Using, mine: Mine) -> dict[str, Any]:
-    """Takes an attempt out of the queue."""
+    """Takes an attempt out of the queue, or off its way."""
     if not service.store.cancel(mine.id):
-        raise HTTPException(409, f"attempt {mine.id} waits no longer; only what waits can be cancelled")
-    service.changed(mine.id)
+        raise HTTPException(409, f"attempt {mine.id} has ended; there is nothing to cancel")
     return {"id": mine.id, "words": "cancelled"}
 
 
 @router.get("/board")
 def board(service: Using, who: Whoever) -> dict[str, Any]:
-    found = {lab: asdict(one) for lab, one in service.boards().items()}
-    return {"you": pseudonym_of(who.login, service.secret), "labs": found}
+    labs = {lab: asdict(one) for lab, one in service.boards().items()}
+    return {"you": pseudonym_of(who.login, service.secret), "labs": labs}
 
 
 @router.get("/attempts/{number}/events")
@@ -124,34 +121,25 @@ async def events(service: Using, who: Whoever, mine: Mine) -> StreamingResponse:
     """An event whenever the attempt's state changes, until it has ended."""
     if service.streams[who.login] >= STREAMS:
         raise HTTPException(429, f"{STREAMS} streams of events are open already; close one")
-    service.loop = asyncio.get_running_loop()
-    return StreamingResponse(_news(service, who.login, mine), media_type="text/event-stream")
+    return StreamingResponse(_news(service, who.login, mine.id), media_type="text/event-stream")
 
 
-def _current(service: Service, attempt: Attempt) -> tuple[Attempt, str]:
-    found = service.store.attempt(attempt.id) or attempt
-    return found, json.dumps(service.news(found))
-
-
-async def _news(service: Service, login: str, attempt: Attempt) -> AsyncIterator[str]:
+async def _news(service: Service, login: str, number: int) -> AsyncIterator[str]:
     """The events, and a comment now and then, by which a client that left is noticed."""
-    event, last, began, number = asyncio.Event(), "", time.monotonic(), attempt.id
+    last, until = "", time.monotonic() + STREAM_SECONDS
     service.streams[login] += 1
-    service.watched.setdefault(number, set()).add(event)
     try:
-        while time.monotonic() - began < STREAM_SECONDS:
-            event.clear()
-            attempt, text = await asyncio.to_thread(_current, service, attempt)
+        while time.monotonic() < until:
+            stage = service.dispatcher.stages.get(number)
+            news = await asyncio.to_thread(lambda: service.news(cast(Attempt, service.store.attempt(number))))
+            text = json.dumps(news)
             yield f"event: state\ndata: {text}\n\n" if text != last else ": waiting\n\n"
-            if attempt.ended:
+            if news["ended"]:
                 return
             last = text
-            try:
-                await asyncio.wait_for(event.wait(), NEWS_SECONDS)
-            except TimeoutError:
-                pass
+            for _ in range(LOOKS):
+                await asyncio.sleep(LOOK_SECONDS)
+                if service.dispatcher.stages.get(number) != stage:
+                    break
     finally:
         service.streams[login] -= 1
-        service.watched[number].discard(event)
-        if not service.watched[number]:
-            del service.watched[number]

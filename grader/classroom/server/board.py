@@ -45,7 +45,7 @@ def boards(attempts: Iterable[Attempt], labs: Sequence[str], device: Device, sec
     for attempt, answer in _done(attempts):
         if answer.points > 0:
             place = attempt.lab, attempt.login
-            best[place] = max(best.get(place, answer), answer, key=_worth)
+            best[place] = max(best.get(place, answer), answer, key=lambda one: (one.ratio or 0.0, one.points))
     found = {}
     for lab in labs:
         rows = [
@@ -63,10 +63,6 @@ def boards(attempts: Iterable[Attempt], labs: Sequence[str], device: Device, sec
 def _done(attempts: Iterable[Attempt]) -> Iterator[tuple[Attempt, AttemptAnswer]]:
     """The attempts that have a verdict, and what it comes to."""
     return ((one, one.answer) for one in attempts if one.state == "done" and one.answer)
-
-
-def _worth(answer: AttemptAnswer) -> tuple[float, float]:
-    return answer.ratio or 0.0, answer.points
 
 
 def _references(lab: str, cases: Sequence[str], device: Device) -> list[BoardRow]:

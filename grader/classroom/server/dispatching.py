@@ -5,20 +5,18 @@ from __future__ import annotations
 import sys
 import threading
 import time
-from collections.abc import Callable
 from concurrent.futures import Future
-from contextlib import AbstractContextManager
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from typing import Any
 
 from grader.classroom.batch.coordinating import gave_up, tiers_of
-from grader.classroom.batch.engine import Done, Engine, EngineFailed, Failed, Reached
+from grader.classroom.batch.engine import Done, Engine, EngineFailed, Failed, Reached, Starter
 from grader.classroom.batch.journal import Journal, JournalFull, verdict_key, work_key
 from grader.classroom.batch.tasks import Setup
 from grader.classroom.batch.verdicts import anonymous
 from grader.classroom.batch.workers import NEXT, SHORT_SECONDS, WorkerPool
 from grader.classroom.server.kernel_text import answer, read_text
-from grader.classroom.server.store import Attempt, State, Store
+from grader.classroom.server.store import Attempt, Store
 from grader.judging.points import measured_for
 from grader.model import KernelSource, LabReport, Refusal
 
@@ -30,36 +28,22 @@ PAUSED, DRAINING = "server_paused", "server_draining"
 """Settings: nothing new is begun; nothing new is accepted."""
 
 
-@dataclass
-class _Kernel:
-    """A kernel on its way through the engine, and every attempt that waits for its verdict."""
-
-    work: str
-    attempts: list[tuple[Attempt, KernelSource]] = field(default_factory=list)
-
-
 class Dispatcher(threading.Thread):
-    """Begins attempts in the queue's order, at most `slots` at a time, and ends each with an answer.
+    """Begins attempts in the queue's order, as long as fewer than `slots` kernels are on their way, and ends each with an answer.
 
-    changed: called with an attempt's number whenever there is news of it. An attempt counts as running until its verdict is in the
-    journal, so whatever kills this process leaves it in the queue, and a verdict that is in the journal is never computed again.
+    stages: by its number, where an attempt is that runs; whoever watches one looks there. An attempt counts as running until its verdict
+    is in the journal, so whatever kills this process leaves it in the queue, and a verdict that is in the journal is never computed again.
     """
 
     def __init__(
-        self,
-        store: Store,
-        journal: Journal,
-        pool: WorkerPool,
-        start_engine: Callable[[], AbstractContextManager[Engine]],
-        setup: Setup,
-        slots: int,
+        self, store: Store, journal: Journal, pool: WorkerPool, start_engine: Starter, setup: Setup, slots: int
     ) -> None:
         super().__init__(daemon=True, name="dispatcher")
         self.store, self.journal, self.pool, self.setup = store, journal, pool, setup
         self._start_engine, self._slots = start_engine, slots
-        self.changed: Callable[[int], None] = lambda number: None
         self._reading: list[tuple[Attempt, Future[Any]]] = []
-        self._kernels: dict[str, _Kernel] = {}
+        self._kernels: dict[str, list[tuple[Attempt, KernelSource]]] = {}
+        self._cancelled: set[str] = set()
         self._ending = threading.Event()
         self.stages: dict[int, str] = {}
         self.trouble = ""
@@ -71,7 +55,7 @@ class Dispatcher(threading.Thread):
     def run(self) -> None:
         while not self._ending.is_set():
             self.store.requeue()
-            self._kernels, self._reading, self.stages = {}, [], {}
+            self._kernels, self._reading, self._cancelled, self.stages = {}, [], set(), {}
             try:
                 with self._start_engine() as engine:
                     while not self._ending.is_set():
@@ -84,11 +68,13 @@ class Dispatcher(threading.Thread):
                 self._ending.wait(PAUSE_SECONDS)
 
     def _step(self, engine: Engine) -> None:
-        while len(self.stages) < self._slots and not self.store.setting(PAUSED):
-            attempt = self.store.begin_next()
+        self._let_go(engine)
+        while len(self._reading) + len(self._kernels) < self._slots and not self.store.setting(PAUSED):
+            busy = {attempt.login for waiting in self._kernels.values() for attempt, _ in waiting}
+            attempt = self.store.begin_next(busy)
             if attempt is None:
                 break
-            self._tell(attempt.id, "being read")
+            self.stages[attempt.id] = "being read"
             kernel = attempt.lab, *self.store.content(attempt.id)
             self._reading.append((attempt, self.pool.submit(NEXT, read_text, *kernel, seconds=SHORT_SECONDS)))
         read = [one for one in self._reading if one[1].done()]
@@ -99,20 +85,29 @@ class Dispatcher(threading.Thread):
         while (event := engine.next_event(seconds)) is not None:
             seconds = 0.0
             if isinstance(event, Reached):
-                for attempt, _ in self._kernels[event.key].attempts:
-                    self._tell(attempt.id, STAGES[event.stage])
+                for attempt in self._watching(event.key):
+                    self.stages[attempt.id] = STAGES[event.stage]
             else:
-                self._conclude(event)
+                self._conclude(engine, event)
+
+    def _let_go(self, engine: Engine) -> None:
+        """Forgets the attempts that were cancelled since they began, and the kernels that nobody waits for any more."""
+        running = {attempt.id for attempt in self.store.in_state("running")}
+        self.stages = {number: stage for number, stage in self.stages.items() if number in running}
+        for key in self._kernels.keys() - self._cancelled:
+            if not self._watching(key):
+                self._cancelled.add(key)
+                engine.cancel(key)
+
+    def _watching(self, key: str) -> list[Attempt]:
+        return [attempt for attempt, _ in self._kernels[key] if attempt.id in self.stages]
 
     def _send(self, engine: Engine, attempt: Attempt, reading: Future[Any]) -> None:
         """A kernel that was read goes to the engine, unless its verdict is known or on its way."""
-        failure = reading.exception()
-        if failure is not None:
-            self._end(attempt, "failed", Refusal("not_graded", f"the text could not be read: {failure}"), None)
-            return
-        source: KernelSource | Refusal = reading.result()
+        why = reading.exception()
+        source = Refusal("not_graded", f"the text could not be read: {why}") if why else reading.result()
         if isinstance(source, Refusal):
-            self._end(attempt, "failed" if source.status == "not_graded" else "done", source, None)
+            self._end(attempt, source)
             return
         source = replace(source, profile=attempt.profile)
         device = self.setup.device
@@ -120,49 +115,49 @@ class Dispatcher(threading.Thread):
         known = self.journal.get(key)
         if known is not None and measured_for(known.report, tiers_of(device)):
             self.journal.use(work_key(source), self._counted_key(source), device)
-            self._end(attempt, "done", known.report, source, key)
-        elif key in self._kernels:
-            self._kernels[key].attempts.append((attempt, source))
-            self._tell(attempt.id, "being graded")
-        else:
-            self._kernels[key] = _Kernel(work_key(source), [(attempt, source)])
-            self._tell(attempt.id, "being graded")
-            engine.submit(key, anonymous(source))
+            self._end(attempt, known.report, source, key)
+        elif attempt.id in self.stages:
+            self.stages[attempt.id] = "being graded"
+            self._kernels.setdefault(key, []).append((attempt, source))
+            if len(self._kernels[key]) == 1:
+                engine.submit(key, anonymous(source))
 
-    def _conclude(self, event: Done | Failed) -> None:
+    def _conclude(self, engine: Engine, event: Done | Failed) -> None:
         """A verdict is in the journal before anybody hears of it."""
-        kernel = self._kernels.pop(event.key)
+        source = self._kernels[event.key][0][1]
         report: LabReport | Refusal
-        state: State
         if isinstance(event, Done):
-            state, report = "done", self.journal.put(event.key, replace(event.report, source=None)).report
-            counted = self._counted_key(kernel.attempts[0][1])
+            report = self.journal.put(event.key, replace(event.report, source=None)).report
+            counted = self._counted_key(source)
             if self.journal.get(counted) is None:
                 self.journal.put(counted, replace(event.report, source=None, profile=()))
-            self.journal.use(kernel.work, counted, self.setup.device)
+            self.journal.use(work_key(source), counted, self.setup.device)
+        elif event.key in self._cancelled and self._watching(event.key):  # somebody submitted it since
+            self._cancelled.discard(event.key)
+            engine.submit(event.key, anonymous(source))
+            return
         else:
-            state, report = "failed", Refusal("not_graded", event.reason)
-        for attempt, source in kernel.attempts:
-            self._end(attempt, state, report, source, event.key if state == "done" else "")
+            report = Refusal("not_graded", event.reason)
+        self._cancelled.discard(event.key)
+        for attempt, source in self._kernels.pop(event.key):
+            self._end(attempt, report, source, event.key)
 
     def _counted_key(self, source: KernelSource) -> str:
         """The key of what counts at the deadline: a verdict with a profile counts as one without."""
         return verdict_key(replace(source, profile=False), self.setup.device, self.setup.secrets)
 
     def _end(
-        self, attempt: Attempt, state: State, report: LabReport | Refusal, source: KernelSource | None, key: str = ""
+        self, attempt: Attempt, report: LabReport | Refusal, source: KernelSource | None = None, key: str = ""
     ) -> None:
+        """Tells what became of an attempt. key: that of its verdict, if it has one."""
+        if attempt.id not in self.stages:  # it was cancelled
+            return
         try:
             found = answer(report, source, attempt.lab, self.setup.device)
         except Exception as error:  # a report that cannot be told is that attempt's alone
-            state, key = "failed", ""
             found = answer(Refusal("not_graded", gave_up(error)), None, attempt.lab, self.setup.device)
-        self.store.finish(attempt.id, state, found, key)
-        self.stages.pop(attempt.id, None)
+        without = found.status == "not_graded"
+        self.store.finish(attempt.id, "failed" if without else "done", found, "" if without else key)
+        del self.stages[attempt.id]
         waited = time.time() - attempt.submitted_at
         print(f"attempt {attempt.id}, {attempt.lab}: {found.status} after {waited:.1f} s", file=sys.stderr, flush=True)
-        self.changed(attempt.id)
-
-    def _tell(self, number: int, stage: str) -> None:
-        self.stages[number] = stage
-        self.changed(number)

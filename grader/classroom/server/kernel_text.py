@@ -19,8 +19,7 @@ from grader.model import Device, KernelSource, LabReport, Refusal, Report, Sourc
 from grader.reporting import page as html
 from grader.reporting.compact import Remark, build_remarks, explanations, verdict
 
-MAX_REMARKS = 30
-MAX_REMARK = 4000
+MAX_REMARKS, MAX_REMARK = 30, 4000
 
 
 def read_text(lab_id: str, text: str, lines: Sequence[tuple[str, int]]) -> KernelSource | Refusal:
@@ -67,10 +66,8 @@ def trouble(report: LabReport) -> str:
     for test in report.tests:
         if named := test.metrics.get("mistake"):
             return title(report.lab_id, str(named))
-    failed = next(
-        (test.name for test in report.tests if test.status in ("failed", "error") and test.kind != "speed"), ""
-    )
-    return f"{failed} fails" if failed else ""
+    wrong = (test.name for test in report.tests if test.status in ("failed", "error") and test.kind != "speed")
+    return next((f"{name} fails" for name in wrong), "")
 
 
 def draw(

@@ -2,30 +2,37 @@
 
 from __future__ import annotations
 
-import asyncio
+import math
 import secrets
 import time
 from collections import Counter
+from collections.abc import Callable
 from concurrent.futures import Future
 from dataclasses import asdict
 from functools import lru_cache
-from typing import Annotated, Any
+from typing import Annotated, Any, TypeVar, cast
 from urllib.parse import urlsplit
 
 from fastapi import Depends, HTTPException, Request
 
 from grader.classroom.batch.workers import FIRST, SHORT_SECONDS
-from grader.classroom.server.board import Board, boards
+from grader.classroom.server.board import boards
 from grader.classroom.server.dispatching import PAUSED, Dispatcher
 from grader.classroom.server.kernel_text import draw
 from grader.classroom.server.store import Attempt, Member, digest
 from grader.classroom.server.throttling import FAILURES_PER_MINUTE, PER_MINUTE, Rates
 
 COOKIE = "lab_token"
-MAX_TOKEN = 200
 CACHE_SECONDS = 2.0
 """How old a board or a place in the queue may be that is shown."""
+Result = TypeVar("Result")
 NO_TOKEN = "the token is missing, unknown, expired or revoked; ask your instructor for a new one"
+
+
+def recent(function: Callable[[], Result]) -> Callable[[], Result]:
+    """The function, whose last result is given again for CACHE_SECONDS at most."""
+    kept = lru_cache(maxsize=1)(lambda moment: function())
+    return lambda: kept(time.monotonic() // CACHE_SECONDS)
 
 
 class Service:
@@ -36,61 +43,33 @@ class Service:
     ) -> None:
         self.dispatcher, self.labs, self.per_hour, self.gpus = dispatcher, labs, per_hour, gpus
         self.store, self.journal, self.setup = dispatcher.store, dispatcher.journal, dispatcher.setup
-        dispatcher.changed = self.changed
         self.due = self.store.due.timestamp() if self.store.due else None
         self.secret = self.journal.setting("pseudonyms", secrets.token_hex(16))
         self.rates, self.failures = Rates(PER_MINUTE), Rates(FAILURES_PER_MINUTE)
         self.streams: Counter[str] = Counter()
-        self.watched: dict[int, set[asyncio.Event]] = {}
-        self.loop: asyncio.AbstractEventLoop | None = None
         self.page_of = lru_cache(maxsize=64)(self._page_of)
-        self._places: tuple[float, dict[int, int]] = (0.0, {})
-        self._boards: tuple[float, dict[str, Board]] = (0.0, {})
-
-    def changed(self, attempt: int) -> None:
-        """Wakes who watches an attempt; called from any thread."""
-
-        def wake() -> None:
-            for event in self.watched.get(attempt, ()):
-                event.set()
-
-        if self.loop is not None and not self.loop.is_closed():
-            self.loop.call_soon_threadsafe(wake)
-
-    def boards(self) -> dict[str, Board]:
-        """Each lab's board, as of the deadline when that has passed."""
-        since, found = self._boards
-        if not found or time.time() - since > CACHE_SECONDS:
-            attempts = self.store.until(min(self.due or time.time(), time.time()))
-            found = boards(attempts, self.labs, self.setup.device, self.secret)
-            self._boards = time.time(), found
-        return found
+        self.boards = recent(  # as of the deadline, when that has passed
+            lambda: boards(self.store.until(self.due or math.inf), labs, self.setup.device, self.secret)
+        )
+        self.places = recent(lambda: {number: at for at, (number, _) in enumerate(self.store.waiting())})
 
     def words(self, attempt: Attempt) -> str:
         """Where an attempt stands, for people."""
         if attempt.state == "queued":
             paused = "; the queue is paused" if self.store.setting(PAUSED) else ""
-            return f"waiting, {self._before(attempt.id)} before it{paused}"
+            places = self.places()  # one that is too new to have a place is the last
+            return f"waiting, {places.get(attempt.id, len(places))} before it{paused}"
         if attempt.state == "running":
             return self.dispatcher.stages.get(attempt.id, "being graded")
         return (attempt.answer.status if attempt.answer else attempt.state).replace("_", " ")
 
-    def _before(self, attempt: int) -> int:
-        since, found = self._places
-        if attempt not in found or time.time() - since > CACHE_SECONDS:
-            found = {number: at for at, (number, _) in enumerate(self.store.waiting())}
-            self._places = time.time(), found
-        return found.get(attempt, 0)
-
     def news(self, attempt: Attempt) -> dict[str, Any]:
         """An attempt as clients get it."""
         fields = ("id", "lab", "state", "submitted_at", "finished_at", "ended")
-        known: dict[str, Any] = {name: getattr(attempt, name) for name in fields}
-        late = self.due is not None and attempt.submitted_at > self.due
         return {
-            **known,
+            **{name: getattr(attempt, name) for name in fields},
             "words": self.words(attempt),
-            "late": late,
+            "late": self.due is not None and attempt.submitted_at > self.due,
             **(asdict(attempt.answer) if attempt.answer else {}),
             "page": f"/attempts/{attempt.id}",
         }
@@ -108,18 +87,14 @@ class Service:
         return drawing.result()
 
 
-# ---------------------------------------------------------------- what requests depend on
-
-
 def service_of(request: Request) -> Service:
-    found: Service = request.app.state.service
-    return found
+    return cast(Service, request.app.state.service)
 
 
 def holder(request: Request, token: str) -> Member:
     """Who holds a token. Raises 401 for one that is none, 429 where a token, or an address without one, asks too often."""
     service, address = service_of(request), request.client.host if request.client else ""
-    held = digest(token[:MAX_TOKEN].strip())
+    held = digest(token.strip())
     if not service.failures.take(address, 0) or not service.rates.take(held if token else address):
         raise HTTPException(429, "too many requests; wait a few seconds", {"Retry-After": "5"})
     found = service.store.member(held)

@@ -8,9 +8,7 @@ import secrets
 import sqlite3
 import threading
 import time
-from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Iterable, Mapping, Sequence, Set
 from dataclasses import asdict, dataclass
 from datetime import datetime
 from pathlib import Path
@@ -38,12 +36,22 @@ CREATE INDEX IF NOT EXISTS attempt_login ON attempt (login, submitted_at);
 """
 """member.token: the digest of a token, NULL when it was revoked; started_at: when an attempt of this one was last begun."""
 
+ADMIT = """
+INSERT INTO member (login, name, role, token, expires_at) VALUES (?, ?, ?, ?, ?) ON CONFLICT (login) DO UPDATE
+SET name = excluded.name, role = excluded.role, token = excluded.token, expires_at = excluded.expires_at WHERE member.token IS NULL OR ?
+"""
+QUEUE = """
+SELECT id, login FROM attempt JOIN member USING (login) WHERE state = 'queued' ORDER BY priority DESC,
+ROW_NUMBER() OVER (PARTITION BY login ORDER BY id) + login IN (SELECT login FROM attempt WHERE state = 'running'),
+member.started_at, id
+"""
+"""Everybody's next before anybody's second, and whoever was served longest ago before the others."""
+
 MAX_WAITING = 5
 """Attempts of one student that wait at the same time."""
 HOUR = 3600.0
 DUE = "server_due"
 """The setting that holds the deadline, in ISO 8601."""
-SECONDS_TO_WAIT = 30.0
 
 
 class UnusableCourse(Unusable):
@@ -93,7 +101,6 @@ class Attempt:
     lab: str
     submitted_at: float
     state: State
-    priority: int
     started_at: float | None
     finished_at: float | None
     key: str
@@ -105,7 +112,7 @@ class Attempt:
         return self.state not in ("queued", "running")
 
 
-COLUMNS = "id, login, lab, submitted_at, state, priority, started_at, finished_at, key, profile, answer"
+COLUMNS = "id, login, lab, submitted_at, state, started_at, finished_at, key, profile, answer"
 
 
 def digest(token: str) -> str:
@@ -120,14 +127,9 @@ class Store:
         """Raises UnusableCourse for a file that cannot be opened or is damaged."""
         self.path = path
         try:
-            self._database = sqlite3.connect(path, timeout=SECONDS_TO_WAIT, check_same_thread=False)
+            self._database = journal.opened(path, journal.SCHEMA + SCHEMA)
             if self._database.execute("PRAGMA quick_check(1)").fetchone()[0] != "ok":
                 raise sqlite3.DatabaseError("it is damaged")
-            self._database.execute("PRAGMA journal_mode = WAL")
-            self._database.execute("PRAGMA synchronous = FULL")
-            self._database.executescript(journal.SCHEMA + SCHEMA)
-            if "profile" not in {row[1] for row in self._database.execute("PRAGMA table_info(attempt)")}:
-                self._database.execute("ALTER TABLE attempt ADD COLUMN profile INTEGER NOT NULL DEFAULT 0")
         except sqlite3.Error as error:
             raise UnusableCourse(
                 f"{path} is no course's file ({error}); restore its backup, or name a file that does not exist yet"
@@ -137,21 +139,14 @@ class Store:
     def close(self) -> None:
         self._database.close()
 
-    @contextmanager
-    def _transaction(self) -> Iterator[sqlite3.Connection]:
-        with self._lock, self._database:
-            yield self._database
-
     def _rows(self, statement: str, *values: object) -> list[tuple[Any, ...]]:
         with self._lock:
             return self._database.execute(statement, values).fetchall()
 
     def _change(self, statement: str, *values: object) -> int:
         """Runs one statement as a transaction; says how many rows it changed."""
-        with self._transaction() as database:
-            return database.execute(statement, values).rowcount
-
-    # ------------------------------------------------------------ settings
+        with self._lock, self._database:
+            return self._database.execute(statement, values).rowcount
 
     def setting(self, name: str, default: str = "") -> str:
         """A setting, shared with the journal."""
@@ -167,22 +162,15 @@ class Store:
         text = self.setting(DUE)
         return datetime.fromisoformat(text) if text else None
 
-    # ------------------------------------------------------------ members
-
     def admit(self, people: Iterable[Person], role: Role, days: float, *, renew: bool = False) -> dict[str, str]:
         """Gives a token to everybody who has none, with `renew` to all of these; returns the new ones by login, which are kept nowhere."""
         made, expires_at = {}, time.time() + days * 86400
-        with self._transaction() as database:
+        with self._lock, self._database:
             for person in people:
-                row = database.execute("SELECT token FROM member WHERE login = ?", (person.login,)).fetchone()
-                if row is not None and row[0] is not None and not renew:
-                    continue
-                made[person.login] = token = f"lab_{secrets.token_hex(32)}"
-                database.execute(
-                    "INSERT INTO member (login, name, role, token, expires_at) VALUES (?, ?, ?, ?, ?) ON CONFLICT (login) DO UPDATE "
-                    "SET name = excluded.name, role = excluded.role, token = excluded.token, expires_at = excluded.expires_at",
-                    (person.login, person.name or person.login, role, digest(token), expires_at),
-                )
+                token = f"lab_{secrets.token_hex(32)}"
+                values = (person.login, person.name or person.login, role, digest(token), expires_at, renew)
+                if self._database.execute(ADMIT, values).rowcount:
+                    made[person.login] = token
         return made
 
     def revoke(self, login: str) -> bool:
@@ -200,41 +188,32 @@ class Store:
         rows = self._rows("SELECT login, name, role, expires_at, token FROM member ORDER BY login")
         return [(Member(*row[:4]), row[4] is not None and row[3] > time.time()) for row in rows]
 
-    # ------------------------------------------------------------ attempts
-
     def submit(
-        self,
-        login: str,
-        *,
-        lab: str,
-        text: str,
-        lines: Sequence[Any],
-        request: str,
-        per_hour: int,
-        profile: bool = False,
+        self, login: str, *, lab: str, text: str, lines: list[Any], request: str, per_hour: int, profile: bool = False
     ) -> Attempt:
         """Queues a submission. The same request again gives the same attempt and queues nothing. Raises NotAccepted."""
         now = time.time()
-        with self._transaction() as database:
+        with self._lock, self._database as database:
             database.execute("BEGIN IMMEDIATE")
-            known = database.execute(
-                "SELECT id FROM attempt WHERE login = ? AND request = ?", (login, request)
-            ).fetchone()
+            asked = "SELECT id FROM attempt WHERE login = ? AND request = ?"
+            known = database.execute(asked, (login, request)).fetchone()
             if known is None:
-                asked = "SELECT submitted_at FROM attempt WHERE login = ? AND state != 'cancelled' AND submitted_at > ? ORDER BY 1"
-                recent = database.execute(asked, (login, now - HOUR)).fetchall()
-                asked = "SELECT COUNT(*) FROM attempt WHERE login = ? AND state = 'queued'"
-                if (waiting := database.execute(asked, (login,)).fetchone()[0]) >= MAX_WAITING:
-                    raise NotAccepted(f"{waiting} of your submissions are waiting already; cancel one, or wait for one")
-                if len(recent) >= per_hour:
-                    minutes = max(1, round((recent[-per_hour][0] + HOUR - now) / 60))
-                    raise NotAccepted(f"you submitted {len(recent)} times within an hour; try again in {minutes} min")
+                self._admissible(login, now, per_hour)
                 insert = "INSERT INTO attempt (login, lab, request, submitted_at, text, lines, profile) VALUES (?, ?, ?, ?, ?, ?, ?)"
                 values = (login, lab, request, now, text, json.dumps(lines), profile)
                 known = (database.execute(insert, values).lastrowid,)
-        found = self.attempt(known[0])
-        assert found is not None
-        return found
+        return cast(Attempt, self.attempt(known[0]))
+
+    def _admissible(self, login: str, now: float, per_hour: int) -> None:
+        """Raises NotAccepted. What was cancelled before it began does not count."""
+        asked = "SELECT submitted_at, state FROM attempt WHERE login = ? AND (state != 'cancelled' OR started_at IS NOT NULL) ORDER BY 1"
+        submitted = self._rows(asked, login)
+        if (waiting := sum(state == "queued" for _, state in submitted)) >= MAX_WAITING:
+            raise NotAccepted(f"{waiting} of your submissions are waiting already; cancel one, or wait for one")
+        recent = [moment for moment, _ in submitted if moment > now - HOUR]
+        if len(recent) >= per_hour:
+            minutes = max(1, round((recent[-per_hour] + HOUR - now) / 60))
+            raise NotAccepted(f"you submitted {len(recent)} times within an hour; try again in {minutes} min")
 
     def attempt(self, number: int) -> Attempt | None:
         return next(iter(self._attempts("id = ?", number)), None)
@@ -251,13 +230,12 @@ class Store:
         return self._attempts("submitted_at <= ? AND state != 'cancelled' ORDER BY id", moment)
 
     def _attempts(self, condition: str, *values: object) -> list[Attempt]:
-        rows = self._rows(f"SELECT {COLUMNS} FROM attempt WHERE {condition}", *values)
-        answers = (json.loads(row[-1]) for row in rows)
-        whole = (
-            (*row[:-2], bool(row[-2]), AttemptAnswer(**one) if one else None)
-            for row, one in zip(rows, answers, strict=True)
-        )
-        return [Attempt(*row) for row in whole]
+        found = []
+        for *row, profile, text in self._rows(f"SELECT {COLUMNS} FROM attempt WHERE {condition}", *values):
+            answer = json.loads(text)
+            row += [bool(profile), AttemptAnswer(**answer) if answer else None]
+            found.append(Attempt(*row))
+        return found
 
     def content(self, number: int) -> tuple[str, list[tuple[str, int]]]:
         """The text of a submission, and where its author has each line."""
@@ -265,32 +243,20 @@ class Store:
         return str(text), [(place, line) for place, line in json.loads(lines)]
 
     def waiting(self) -> list[tuple[int, str]]:
-        """Ids and logins of what is queued, in the order in which it will start.
+        """Ids and logins of what is queued, in the order in which it will start."""
+        return [(number, login) for number, login in self._rows(QUEUE)]
 
-        Priority first; then everybody's next before anybody's second, and whoever was served longest ago before the others.
-        """
-        rounds = Counter(login for (login,) in self._rows("SELECT login FROM attempt WHERE state = 'running'"))
-        found = []
-        for number, login, priority, served in self._rows(
-            "SELECT id, login, priority, member.started_at FROM attempt JOIN member USING (login) WHERE state = 'queued' ORDER BY id"
-        ):
-            found.append((-priority, rounds[login], served, number, login))
-            rounds[login] += 1
-        return [(number, login) for *_, number, login in sorted(found)]
-
-    def begin_next(self) -> Attempt | None:
-        """Takes the next attempt whose author has none running; None when there is none."""
-        with self._transaction() as database:
-            running = {login for (login,) in database.execute("SELECT login FROM attempt WHERE state = 'running'")}
-            number, login = next((one for one in self.waiting() if one[1] not in running), (None, ""))
-            now = time.time()
-            taken = database.execute(
-                "UPDATE attempt SET state = 'running', started_at = ? WHERE id = ? AND state = 'queued'", (now, number)
-            )
-            if not taken.rowcount:
+    def begin_next(self, busy: Set[str] = frozenset()) -> Attempt | None:
+        """Takes the next attempt whose author has none running and is not among `busy`; None when there is none."""
+        with self._lock, self._database as database:
+            taken = busy | {one.login for one in self.in_state("running")}
+            number, login = next((one for one in self.waiting() if one[1] not in taken), (None, ""))
+            if number is None:
                 return None
+            now = time.time()
+            database.execute("UPDATE attempt SET state = 'running', started_at = ? WHERE id = ?", (now, number))
             database.execute("UPDATE member SET started_at = ? WHERE login = ?", (now, login))
-        return self.attempt(cast(int, number))
+        return self.attempt(number)
 
     def finish(self, number: int, state: State, answer: AttemptAnswer, key: str = "") -> None:
         """Ends a running attempt; one that ended before stays as it is."""
@@ -300,8 +266,8 @@ class Store:
         self._change(statement, state, time.time(), json.dumps(asdict(answer)), key, number)
 
     def cancel(self, number: int) -> bool:
-        """Takes an attempt out of the queue; says whether it was there still."""
-        statement = "UPDATE attempt SET state = 'cancelled', finished_at = ? WHERE id = ? AND state = 'queued'"
+        """Takes an attempt out of the queue, or off its way; says whether it had not ended yet."""
+        statement = "UPDATE attempt SET state = 'cancelled', finished_at = ? WHERE id = ? AND finished_at IS NULL"
         return self._change(statement, time.time(), number) > 0
 
     def prefer(self, number: int) -> None:

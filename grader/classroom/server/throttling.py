@@ -7,6 +7,8 @@ import time
 from collections import OrderedDict
 from typing import Any
 
+from starlette.datastructures import MutableHeaders
+from starlette.responses import PlainTextResponse
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
@@ -14,6 +16,8 @@ MAX_BODY = 1 << 19
 """Bytes of a request: a kernel's text of 128 KB, escaped, and the places of its lines."""
 BODY_SECONDS = 15.0
 HEAD_SECONDS = 10.0
+TOO_LATE = f"the request did not come within {BODY_SECONDS:g} s; send it again"
+TOO_LARGE = f"the request has more than {MAX_BODY >> 10} KB; send the kernel's text alone"
 PER_MINUTE = 120
 """Requests of one client, on average; as many at once."""
 FAILURES_PER_MINUTE = 30
@@ -51,32 +55,25 @@ class Rates:
 class Door:
     """Around the application: whole bodies within their limits, or a sentence; and headers that every answer has."""
 
-    def __init__(self, application: ASGIApp, body_seconds: float = BODY_SECONDS) -> None:
-        self._application, self._seconds = application, body_seconds
+    def __init__(self, application: ASGIApp) -> None:
+        self._application = application
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        if scope["type"] != "http":
-            await self._application(scope, receive, send)
-            return
-
         async def guarded(message: Message) -> None:
             if message["type"] == "http.response.start":
-                known = {name.lower() for name, _ in message["headers"]}
-                more = [
-                    (name.encode(), value.encode()) for name, value in HEADERS.items() if name.encode() not in known
-                ]
-                message = {**message, "headers": [*message["headers"], *more]}
+                headers = MutableHeaders(scope=message)
+                for name, value in HEADERS.items():
+                    headers.setdefault(name, value)
             await send(message)
 
         try:
-            body = await asyncio.wait_for(_whole(receive), self._seconds)
-        except TimeoutError:
-            await _refuse(guarded, 408, f"the request did not come within {self._seconds:g} s; send it again")
-            return
-        except OverflowError:
-            await _refuse(guarded, 413, f"the request has more than {MAX_BODY >> 10} KB; send the kernel's text alone")
-            return
+            async with asyncio.timeout(BODY_SECONDS):
+                body = await _whole(receive)
         except ConnectionError:
+            return
+        except (TimeoutError, OverflowError) as error:
+            status, sentence = (408, TOO_LATE) if isinstance(error, TimeoutError) else (413, TOO_LARGE)
+            await PlainTextResponse(f"{sentence}\n", status, {"connection": "close"})(scope, receive, guarded)
             return
         rest = [body]
 
@@ -88,22 +85,16 @@ class Door:
 
 async def _whole(receive: Receive) -> bytes:
     """The whole body. Raises OverflowError past MAX_BODY, ConnectionError where the client left before the end."""
-    body = bytearray()
-    while True:
+    body, more = bytearray(), True
+    while more:
         message = await receive()
         if message["type"] != "http.request":
             raise ConnectionError
         body += message.get("body", b"")
         if len(body) > MAX_BODY:
             raise OverflowError
-        if not message.get("more_body"):
-            return bytes(body)
-
-
-async def _refuse(send: Send, status: int, sentence: str) -> None:
-    headers = [(b"content-type", b"text/plain; charset=utf-8"), (b"connection", b"close")]
-    await send({"type": "http.response.start", "status": status, "headers": headers})
-    await send({"type": "http.response.body", "body": f"{sentence}\n".encode()})
+        more = message.get("more_body", False)
+    return bytes(body)
 
 
 class Impatient(H11Protocol):
@@ -113,25 +104,21 @@ class Impatient(H11Protocol):
 
     def connection_made(self, transport: Any) -> None:
         super().connection_made(transport)
-        self._wait()
+        self._watch()
 
     def data_received(self, data: bytes) -> None:
-        before = self.cycle
         super().data_received(data)
-        if self.cycle is not before:
-            self._stop_waiting()
-        elif self.cycle is None or self.cycle.response_complete:
-            self._wait()
+        self._watch()
 
     def connection_lost(self, exc: Exception | None) -> None:
-        self._stop_waiting()
         super().connection_lost(exc)
+        self._watch(gone=True)
 
-    def _wait(self) -> None:
-        if self._waiting is None:
+    def _watch(self, *, gone: bool = False) -> None:
+        """Closes the connection HEAD_SECONDS after a head was due, if none has come."""
+        due = not gone and (self.cycle is None or self.cycle.response_complete)
+        if due and self._waiting is None:
             self._waiting = self.loop.call_later(HEAD_SECONDS, self.transport.close)
-
-    def _stop_waiting(self) -> None:
-        if self._waiting is not None:
+        elif not due and self._waiting is not None:
             self._waiting.cancel()
             self._waiting = None

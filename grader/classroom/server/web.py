@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import statistics
 import time
 from datetime import UTC, datetime
 from functools import cache
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Literal
 from urllib.parse import parse_qs
 
 from fastapi import APIRouter, Depends, HTTPException, Request, Response
@@ -31,15 +32,11 @@ SWITCHES = {"pause": (PAUSED, "yes"), "resume": (PAUSED, ""), "drain": (DRAINING
 router = APIRouter(default_response_class=HTMLResponse)
 
 
-async def _fields(request: Request) -> dict[str, str]:
-    """The fields of a form. Raises 403 for a form of another site."""
+async def _token(request: Request) -> str:
+    """The token of a form. Raises 403 for a form of another site."""
     if not from_here(request):
         raise HTTPException(403, "this request comes from another page; use the pages of this server")
-    try:
-        found = parse_qs((await request.body()).decode(), max_num_fields=10)
-    except ValueError:
-        raise HTTPException(422, "the form cannot be read; use the pages of this server") from None
-    return {name: values[0] for name, values in found.items()}
+    return parse_qs((await request.body()).decode(errors="replace")).get("token", [""])[0].strip()
 
 
 def _instructor(who: Whoever) -> Member:
@@ -48,16 +45,14 @@ def _instructor(who: Whoever) -> Member:
     return who
 
 
-Fields = Annotated[dict[str, str], Depends(_fields)]
 Instructor = Annotated[Member, Depends(_instructor)]
 
 
 @router.get("/health")
 def health(service: Using) -> Response:
     """For whoever watches over the server."""
-    return Response(
-        "the queue stands still\n" if service.dispatcher.trouble else "ok\n", 503 if service.dispatcher.trouble else 200
-    )
+    still = bool(service.dispatcher.trouble)
+    return Response("the queue stands still\n" if still else "ok\n", 503 if still else 200)
 
 
 @router.get("/style.css")
@@ -82,13 +77,12 @@ def own(request: Request) -> str:
     for lab in service.labs:
         mine = [one for one in attempts if one.lab == lab]
         labs.append((lab, curve_of(mine), [(one, service.news(one)) for one in mine]))
-    pseudonym = pseudonym_of(who.login, service.secret)
-    return _page("own.html.j2", "Your attempts", who, labs=labs, pseudonym=pseudonym, due=service.due)
+    you = pseudonym_of(who.login, service.secret)
+    return _page("own.html.j2", "Your attempts", who, labs=labs, you=you, due=service.due)
 
 
 @router.post("/login")
-def login(request: Request, fields: Fields) -> Response:
-    token = fields.get("token", "").strip()
+def login(request: Request, token: Annotated[str, Depends(_token)]) -> Response:
     holder(request, token)
     answer, secure = RedirectResponse("/", 303), request.url.scheme == "https"
     answer.set_cookie(COOKIE, token, SESSION_SECONDS, httponly=True, samesite="strict", secure=secure)
@@ -104,8 +98,8 @@ def logout(who: Whoever) -> Response:
 
 @router.get("/board")
 def board(service: Using, who: Whoever) -> str:
-    you, frozen = pseudonym_of(who.login, service.secret), service.due is not None and time.time() > service.due
-    return _page("board.html.j2", "Board", who, boards=service.boards(), you=you, due=service.due, frozen=frozen)
+    you = pseudonym_of(who.login, service.secret)
+    return _page("board.html.j2", "Board", who, boards=service.boards(), you=you, due=service.due)
 
 
 @router.get("/attempts/{number}")
@@ -120,9 +114,8 @@ def report(service: Using, mine: Mine) -> Response:
 
 
 @router.post("/attempts/{number}/cancel")
-def cancel_waiting(service: Using, who: Whoever, mine: Mine) -> Response:
+def cancel_here(service: Using, who: Whoever, mine: Mine) -> Response:
     service.store.cancel(mine.id)
-    service.changed(mine.id)
     return RedirectResponse("/instructor" if who.instructs else "/", 303)
 
 
@@ -130,38 +123,35 @@ def cancel_waiting(service: Using, who: Whoever, mine: Mine) -> Response:
 def instructor(service: Using, who: Instructor) -> str:
     """The queue, the GPUs, who is stuck."""
     store, since = service.store, time.time() - HOUR
-    order = {number: at for at, (number, _) in enumerate(store.waiting())}
+    places = service.places()
     attempts = store.until(time.time())
-    waits = sorted(
-        one.finished_at - one.submitted_at for one in attempts if one.finished_at and one.finished_at > since
-    )
+    waits = [one.finished_at - one.submitted_at for one in attempts if one.finished_at and one.finished_at > since]
     return _page(
         "instructor.html.j2",
         "The course",
         who,
         service=service,
         running=store.in_state("running"),
-        waiting=sorted(store.in_state("queued"), key=lambda one: order.get(one.id, 0)),
+        waiting=sorted(store.in_state("queued"), key=lambda one: places.get(one.id, len(places))),
         failed=store.in_state("failed")[-FAILURES_SHOWN:],
         names={one.login: one.name for one, _ in store.members()},
         stuck=stuck(attempts),
         paused=bool(store.setting(PAUSED)),
         draining=bool(store.setting(DRAINING)),
         lately=len(waits),
-        median=waits[len(waits) // 2] if waits else None,
+        median=statistics.median(waits) if waits else None,
     )
 
 
-@router.post("/instructor")
-def act(service: Using, who: Instructor, fields: Fields) -> Response:
-    """Pause, resume, drain, open; or an attempt first."""
-    action, number = fields.get("action", ""), fields.get("attempt", "")
-    if action in SWITCHES:
-        service.store.set(*SWITCHES[action])
-    elif action == "first" and number.isascii() and number.isdigit() and len(number) < 19:
-        service.store.prefer(int(number))
-    else:
-        raise HTTPException(422, f"expected {', '.join(SWITCHES)} or first")
+@router.post("/instructor/{switch}")
+def act(service: Using, who: Instructor, switch: Literal["pause", "resume", "drain", "open"]) -> Response:
+    service.store.set(*SWITCHES[switch])
+    return RedirectResponse("/instructor", 303)
+
+
+@router.post("/attempts/{number}/first")
+def first(service: Using, who: Instructor, mine: Mine) -> Response:
+    service.store.prefer(mine.id)
     return RedirectResponse("/instructor", 303)
 
 

@@ -58,7 +58,7 @@ def test_others_attempts_look_like_none(world):
             assert others.text == none.text
         assert http.post("/api/attempts/1/cancel").status_code == 404
         assert http.get("/instructor").status_code == 404
-        assert http.post("/instructor", data={"action": "pause"}, headers={"origin": world.url}).status_code == 404
+        assert http.post("/instructor/pause", headers={"origin": world.url}).status_code == 404
     with world.client("prof") as http:
         assert http.get("/attempts/1").status_code == 200
 
@@ -162,7 +162,7 @@ def test_a_form_of_another_site_does_nothing(world):
     with world.client() as http:
         del http.headers["authorization"]
         for headers in ({"origin": "http://evil.example"}, {"sec-fetch-site": "cross-site"}, {}):
-            assert http.post("/instructor", data={"action": "pause"}, headers={**cookie, **headers}).status_code == 403
+            assert http.post("/instructor/pause", headers={**cookie, **headers}).status_code == 403
             assert http.post("/login", data={"token": world.tokens["ann"]}, headers=headers).status_code == 403
         assert not world.service.store.setting("server_paused")
         same = {"origin": world.url}
@@ -170,9 +170,9 @@ def test_a_form_of_another_site_does_nothing(world):
         assert signed.status_code == 303
         assert {"HttpOnly", "SameSite=strict"} <= set(signed.headers["set-cookie"].split("; "))
         assert http.post("/login", data={"token": "lab_no"}, headers=same).status_code == 401
-        assert http.post("/instructor", data={"action": "pause"}, headers={**cookie, **same}).status_code == 303
+        assert http.post("/instructor/pause", headers={**cookie, **same}).status_code == 303
         assert world.service.store.setting("server_paused")
-        assert http.post("/instructor", data={"action": "resume"}, headers={**cookie, **same}).status_code == 303
+        assert http.post("/instructor/resume", headers={**cookie, **same}).status_code == 303
 
 
 def test_a_token_that_ended_ends_at_once(world):

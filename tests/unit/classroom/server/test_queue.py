@@ -160,11 +160,58 @@ def test_a_profile_is_asked_for_by_its_author_and_counts_as_the_verdict_that_it_
         assert (refused.status_code, "no GPU to profile on" in refused.text) == (422, True)
 
 
-def test_a_course_of_an_older_version_can_be_asked_for_profiles(tmp_path):
-    opened = Store(tmp_path / "course.sqlite")
-    opened.admit([Person("ann")], "student", 1)
-    opened._database.execute("ALTER TABLE attempt DROP COLUMN profile")
-    opened.close()
-    again = Store(tmp_path / "course.sqlite")
-    assert put(again, "ann", 1).profile is False
-    again.close()
+def running(world, number=1):
+    """Until this attempt is with the engine."""
+    until = time.monotonic() + 10
+    while world.service.dispatcher.stages.get(number) != "being graded":
+        assert time.monotonic() < until
+        time.sleep(0.01)
+
+
+def test_what_runs_can_be_cancelled_and_its_author_goes_on_when_it_has_left_the_gpu(tmp_path):
+    with course(tmp_path, speed=10) as world:  # 0.7 s a kernel
+        for number in (1, 2):
+            world.submit("ann", kernel(number), number)
+        running(world)
+        with world.client() as http:
+            assert http.post("/api/attempts/1/cancel").json() == {"id": 1, "words": "cancelled"}
+            assert http.get("/api/attempts/1").json()["state"] == "cancelled"
+            assert world.service.store.attempt(2).state == "queued", "the engine still has the first"
+            world.wait()
+            assert http.post("/api/attempts/1/cancel").status_code == 409
+        first, second = (world.service.store.attempt(number) for number in (1, 2))
+        assert (first.state, first.answer, second.state) == ("cancelled", None, "done")
+        assert second.started_at > first.finished_at
+        assert world.engine.cancelled == world.engine.given[:1]
+        assert len(world.service.journal) == 1
+
+
+def test_a_kernel_is_graded_for_whoever_else_waits_for_it(tmp_path):
+    with course(tmp_path, speed=10) as world:
+        world.submit("ann", kernel(1), 1)
+        world.submit("bob", kernel(1), 2)
+        running(world)
+        running(world, 2)
+        assert world.service.store.cancel(1)
+        world.wait()
+        assert world.engine.cancelled == []
+        world.submit("ann", kernel(2), 3)
+        running(world, 3)
+        assert world.service.store.cancel(3)
+        while not world.engine.cancelled:
+            time.sleep(0.01)
+        world.submit("bob", kernel(2), 4)
+        world.wait()
+        assert [world.service.store.attempt(number).state for number in (1, 2, 3, 4)] == ["cancelled", "done", "cancelled", "done"]
+        assert len(world.engine.given) == 3, "the second was given up and begun again"
+
+
+def test_what_was_begun_counts_for_the_rate_though_it_was_cancelled(store):
+    one = put(store, "ann", 1)
+    store.begin_next()
+    store.cancel(one.id)
+    with pytest.raises(NotAccepted, match="1 times within an hour"):
+        put(store, "ann", 2, per_hour=1)
+    two = put(store, "bob", 1)
+    store.cancel(two.id)
+    put(store, "bob", 2, per_hour=1)
