@@ -171,7 +171,7 @@ def kills(place: Path, count: int, seed: int, submissions: int, *, ray: bool = F
                         break
                 except httpx.HTTPError:
                     pass
-                time.sleep(0.2)
+                time.sleep(0.5)
 
     logins = list(tokens)
     threads = [
@@ -218,6 +218,7 @@ def kills(place: Path, count: int, seed: int, submissions: int, *, ray: bool = F
     log = (place / "log").read_text(encoding="utf-8", errors="replace")
     found = {
         "killed": killed,
+        "submitted": submissions,
         "accepted": len(accepted),
         "not answered": len(set(accepted.values()) - {one.id for one in attempts if one.state == "done"}),
         "queued twice": len(attempts) - len(accepted),

@@ -16,6 +16,7 @@ def test_killed_everywhere_the_queue_is_worked_off(tmp_path):
     found = kills(tmp_path, len(KINDS), seed=1, submissions=16)
     assert found == {
         "killed": dict.fromkeys(KINDS, 1),
+        "submitted": 16,
         "accepted": 16,
         "not answered": 0,
         "queued twice": 0,

@@ -223,6 +223,16 @@ def test_guessing_tokens_is_slow(world):
         world.service.failures = kept
 
 
+def test_whoever_is_refused_is_served_again_at_the_rate(monkeypatch):
+    now = 0.0
+    monkeypatch.setattr(throttling.time, "monotonic", lambda: now)
+    rates, served = Rates(60), 0
+    for _ in range(600):  # ten a second, for a minute, of one that never waits
+        served += rates.take("ann")
+        now += 0.1
+    assert served in (119, 120)
+
+
 def test_buckets_are_bounded(monkeypatch):
     monkeypatch.setattr(throttling, "MAX_CLIENTS", 10)
     rates = Rates(1)
