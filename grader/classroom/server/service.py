@@ -48,7 +48,7 @@ class Service:
         self.rates, self.failures = Rates(PER_MINUTE), Rates(FAILURES_PER_MINUTE)
         self.streams: Counter[str] = Counter()
         self.page_of = lru_cache(maxsize=64)(self._page_of)
-        self.boards = recent(  # as of the deadline, when that has passed
+        self.boards = recent(
             lambda: boards(self.store.until(self.due or math.inf), labs, self.setup.device, self.secret)
         )
         self.places = recent(lambda: {number: at for at, (number, _) in enumerate(self.store.waiting())})
