@@ -120,12 +120,13 @@ def account(came: Iterable[Came], hand_ins: Sequence[HandIn], standings: Sequenc
     )
     found = []
     for one in came:
-        mine = [_fate(one, hand_in, claims, outcomes) for hand_in in (claims.owners(one.path) if one.path else ())]
+        owners = claims.owners(one.path) if one.path else []
+        mine = [_fate(one, hand_in, claims, outcomes) for hand_in in owners]
         if one.path in claims.read:
             found.append(Accounted(one.name, "read for names and times"))
         elif mine:
             first = min(mine, key=lambda fate: FATES.index(fate.fate))
-            why = _replaced(one, [counting[holder.key] for holder in claims.owners(one.path) if holder.key in counting])
+            why = _replaced(one, [counting[hand_in.key] for hand_in in owners if hand_in.key in counting])
             found.append(replace(first, fate="superseded", reason=why) if why and first.fate == "graded" else first)
         elif one.systems:
             found.append(Accounted(one.name, "of a system"))
