@@ -23,6 +23,7 @@ from grader.cli.class_commands import (
     random_secrets,
     require_packages,
     utc,
+    worker_count,
 )
 from grader.client import LOOPBACK
 
@@ -89,7 +90,7 @@ def serve(
             errors.print(
                 f"[yellow]note:[/] nobody has a token yet; run `python -m grader tokens {escape(str(database))} --roster FILE`"
             )
-        with WorkerPool(cores()) as pool, Journal(database) as journal:
+        with WorkerPool(worker_count(engine, chosen, None)) as pool, Journal(database) as journal:
             pool.submit(FIRST, os.getpid)  # from the main thread, which has to begin what workers are forked from
             found = secrets_in_force(secrets_file, near=Path.cwd())
             errors.print(escape(found.sentence(labs)), soft_wrap=True)

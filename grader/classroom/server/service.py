@@ -39,7 +39,7 @@ class Service:
     """The course. due: when the board freezes, in seconds since 1970, or None; gpus: what their names are."""
 
     def __init__(
-        self, dispatcher: Dispatcher, labs: tuple[str, ...], *, per_hour: int = 30, gpus: tuple[str, ...] = ()
+        self, dispatcher: Dispatcher, labs: tuple[str, ...], per_hour: int, gpus: tuple[str, ...] = ()
     ) -> None:
         self.dispatcher, self.labs, self.per_hour, self.gpus = dispatcher, labs, per_hour, gpus
         self.store, self.journal, self.setup = dispatcher.store, dispatcher.journal, dispatcher.setup
