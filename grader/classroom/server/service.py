@@ -6,7 +6,7 @@ import math
 import secrets
 import time
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from concurrent.futures import Future
 from dataclasses import asdict
 from functools import lru_cache
@@ -38,9 +38,7 @@ def recent(function: Callable[[], Result]) -> Callable[[], Result]:
 class Service:
     """The course. due: when the board freezes, in seconds since 1970, or None; gpus: what their names are."""
 
-    def __init__(
-        self, dispatcher: Dispatcher, labs: tuple[str, ...], per_hour: int, gpus: tuple[str, ...] = ()
-    ) -> None:
+    def __init__(self, dispatcher: Dispatcher, labs: Sequence[str], per_hour: int, gpus: Sequence[str] = ()) -> None:
         self.dispatcher, self.labs, self.per_hour, self.gpus = dispatcher, labs, per_hour, gpus
         self.store, self.journal, self.setup = dispatcher.store, dispatcher.journal, dispatcher.setup
         self.due = self.store.due.timestamp() if self.store.due else None
