@@ -55,13 +55,13 @@ watch: $(INSTALLED) ## grade again whenever SUBMISSION is saved; Ctrl-C ends
 	@$(PY) -m grader watch $(SUBMISSION) --device $(DEVICE) $(foreach lab,$(LAB),--lab $(lab)) --html report/index.html $(ARGS)
 
 submit: $(INSTALLED) ## submit LAB's kernel to the course server (`lab login` first)
-	@$(PY) -m grader.cli.lab submit $(LAB) $(SUBMISSION) $(ARGS)
+	@$(PY) -m grader.cli.lab_commands submit $(LAB) $(SUBMISSION) $(ARGS)
 
 status: $(INSTALLED) ## list what you submitted
-	@$(PY) -m grader.cli.lab status $(ARGS)
+	@$(PY) -m grader.cli.lab_commands status $(ARGS)
 
 board: $(INSTALLED) ## show the course's board
-	@$(PY) -m grader.cli.lab board $(ARGS)
+	@$(PY) -m grader.cli.lab_commands board $(ARGS)
 
 doctor: $(INSTALLED) ## say what this machine can grade and what is missing
 	@$(PY) -m grader doctor

@@ -14,7 +14,7 @@ from grader.diagnosis.explaining import run_of, telling
 from grader.diagnosis.observation import Observation
 from grader.diagnosis.relation import Run
 from grader.labs import get_lab
-from grader.labs.relation import relation_of
+from grader.labs.expected import relation_of
 from grader.model import KernelBundle, KernelSource, Outcome
 from grader.reading import read
 from grader.running.cpu import InterpretOptions, interpret

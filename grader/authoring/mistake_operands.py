@@ -26,7 +26,7 @@ from grader.diagnosis.observation import Observation
 from grader.diagnosis.provenance import Array
 from grader.diagnosis.values import check_values, check_weight
 from grader.labs import Lab, get_lab
-from grader.labs.relation import Relation, relation_of
+from grader.labs.expected import Relation, relation_of
 from grader.labs.wrong_kernels import WrongKernel, wrong_kernels
 from grader.model import Case, KernelBundle, KernelSource
 from grader.reading import read

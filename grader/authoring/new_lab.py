@@ -10,8 +10,8 @@ from string import Template
 from grader.authoring.slip_runs import CATALOGUE
 from grader.exercises import steps_of
 from grader.labs import Lab, all_labs, speed_steps_of
+from grader.labs.expected import relation_of
 from grader.labs.question import questions_of
-from grader.labs.relation import relation_of
 from grader.labs.wrong_kernels import catalogue, wrong_kernels
 from grader.unusable import Unusable
 

@@ -3,7 +3,7 @@
 Read it in this order, half an hour in all:
 
 1. `observation`: what is said, and COLUMNS, the order in which everything is compared.
-2. `grader.labs.relation`: what should stand there, which each lab says of itself.
+2. `grader.labs.expected`: what should stand there, which each lab says of itself.
 3. The engine, which knows no right or wrong. `tape`: a launch as operations with lines and values. `provenance`: from which elements
    of which tensor a value comes. `flow`, `following`: how an element of Y came about, as a sum of factor * left * right.
    `history`: what became of one element, step by step.

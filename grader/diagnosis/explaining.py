@@ -21,8 +21,8 @@ from grader.diagnosis.relation import Run
 from grader.diagnosis.tape import parse
 from grader.judging.checking import Finding
 from grader.labs import Lab
+from grader.labs.expected import Relation, relation_of
 from grader.labs.problems import generator_for, make_problem
-from grader.labs.relation import Relation, relation_of
 from grader.labs.slices import slices
 from grader.model import KernelBundle, KernelSource, Outcome, Problem
 from grader.running.cpu import InterpretOptions, interpret

@@ -1,7 +1,7 @@
 """The relation: of a sample of wrong elements of Y that one program stored, a row for each product that went into them.
 
 Columns: the element of Y, the iteration, row and k of both operands, the values that were multiplied, the factor of the
-product on its way to Y and the elements of other tensors in it. What should stand there is grader.labs.relation's to say.
+product on its way to Y and the elements of other tensors in it. What should stand there is grader.labs.expected's to say.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from grader.diagnosis.provenance import MIXED, NONE, OFFSET, Array, Provenance, 
 from grader.diagnosis.stores import places_in_output
 from grader.diagnosis.tape import Node, Tape
 from grader.labs import Lab
-from grader.labs.relation import Operand, Relation
+from grader.labs.expected import Operand, Relation
 from grader.model import Config, Problem
 
 SAMPLE = 9

@@ -12,7 +12,7 @@ from grader.diagnosis.history import digits, line_of_change, sentence_of, way
 from grader.diagnosis.observation import Observation, plain
 from grader.diagnosis.provenance import Array, offsets_of
 from grader.diagnosis.relation import Products, Run, Side, factor_elements, held_elements, holder, load_of
-from grader.labs.relation import Scale, elements
+from grader.labs.expected import Scale, elements
 
 CLOSE = 4e-3
 """How near two factors are that differ by rounding to fp16 alone."""

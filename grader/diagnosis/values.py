@@ -13,7 +13,7 @@ from grader.diagnosis.observation import Observation, plain
 from grader.diagnosis.provenance import FAR, Array
 from grader.diagnosis.relation import Products, Run, Side, beside, held_elements
 from grader.diagnosis.scales import made_otherwise, other_element, taken_elements
-from grader.labs.relation import Held, elements
+from grader.labs.expected import Held, elements
 
 LOOSE = 2e-3
 """How far rounding to fp16 may take a number off, relative to it."""

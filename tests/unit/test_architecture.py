@@ -48,8 +48,6 @@ def test_no_module_shadows_the_standard_library():
     assert shadows - {"__init__", "__main__"} == set()
 
 
-SHARED = {"explaining", "relation"}
-"""Names that two modules still share."""
 PER_LAB = ("labs", "exercises")
 """Their folders hold modules of one name each: every lab has its lab.py, every notebook its steps.py."""
 
@@ -62,7 +60,7 @@ def test_no_two_modules_or_folders_have_one_name():
             continue
         places[path.stem].append(place.as_posix())
     assert len(places) > 100
-    assert {name: paths for name, paths in places.items() if len(paths) > 1 and name not in SHARED} == {}
+    assert {name: paths for name, paths in places.items() if len(paths) > 1} == {}
 
 
 PRIVATE = {"told", "tells", "kept", "looks", "looked", "looking", "waking", "desk", "ahead", "settling", "lives", "turn", "turns", "owes"}

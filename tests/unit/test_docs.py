@@ -16,7 +16,7 @@ import yaml
 
 from bench.__main__ import app as racing
 from grader.authoring.bundle import OWN
-from grader.cli.lab import app as student_app
+from grader.cli.lab_commands import app as student_app
 from grader.cli.main import app
 from model.__main__ import app as modelling
 from tests.submissions import mistakes

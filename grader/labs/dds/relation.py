@@ -7,8 +7,8 @@ from dataclasses import replace
 import numpy as np
 import torch
 
+from grader.labs.expected import Array, Held, Operand, Relation, Used, exact, fp16_activations, refilled
 from grader.labs.inputs import normal
-from grader.labs.relation import Array, Held, Operand, Relation, Used, exact, fp16_activations, refilled
 from grader.model import Problem
 
 BLOCK = 32

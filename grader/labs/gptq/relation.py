@@ -9,9 +9,7 @@ from __future__ import annotations
 import numpy as np
 import torch
 
-from grader.labs.gptq.packing import levels, pack_weight, pack_zeros
-from grader.labs.inputs import normal
-from grader.labs.relation import (
+from grader.labs.expected import (
     Array,
     Held,
     Operand,
@@ -23,6 +21,8 @@ from grader.labs.relation import (
     packed_words,
     refilled,
 )
+from grader.labs.gptq.packing import levels, pack_weight, pack_zeros
+from grader.labs.inputs import normal
 from grader.model import Problem
 
 SCALES, ZEROS = "scales_ptr", "zeros_ptr"

@@ -5,8 +5,7 @@ from __future__ import annotations
 import numpy as np
 import torch
 
-from grader.labs.inputs import normal, pack_int4
-from grader.labs.relation import (
+from grader.labs.expected import (
     Array,
     Held,
     Operand,
@@ -19,6 +18,7 @@ from grader.labs.relation import (
     packed_words,
     refilled,
 )
+from grader.labs.inputs import normal, pack_int4
 from grader.model import Problem
 
 

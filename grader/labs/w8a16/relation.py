@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import torch
 
-from grader.labs.inputs import normal
-from grader.labs.relation import (
+from grader.labs.expected import (
     Array,
     Held,
     Operand,
@@ -18,6 +17,7 @@ from grader.labs.relation import (
     of_column,
     refilled,
 )
+from grader.labs.inputs import normal
 from grader.model import Problem
 
 

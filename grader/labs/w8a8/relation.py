@@ -5,8 +5,7 @@ from __future__ import annotations
 import numpy as np
 import torch
 
-from grader.labs.inputs import laid_out, normal
-from grader.labs.relation import (
+from grader.labs.expected import (
     Array,
     Held,
     Operand,
@@ -20,6 +19,7 @@ from grader.labs.relation import (
     of_row,
     refilled,
 )
+from grader.labs.inputs import laid_out, normal
 from grader.model import Problem
 
 INPUT_SCALE, WEIGHT_SCALE = "input_scale_ptr", "weight_scale_ptr"
