@@ -29,8 +29,9 @@ from tests.reports import kernel_source
 LAB = get_lab("w8a8")
 CASE = Case("one", "one tile", 16, 32, 64)
 PROBLEM = make_problem(LAB, CASE, 1)
-CONFIGS = (Config(0, {"BLOCK_M": 16, "BLOCK_N": 32, "BLOCK_K": 16, "SPLIT_K": 4}, 4, 2), Config(1, {"BLOCK_M": 16}, 4, 2))
-LAUNCHES = {("one", 0): Launch((1, 4, 1), (), (), ()), ("one", 1): Launch((1, 1, 1), (), (), ())}
+SPLIT = Config(0, {"BLOCK_M": 16, "BLOCK_N": 32, "BLOCK_K": 16, "SPLIT_K": 4}, 4, 2)
+CONFIGS = (SPLIT, Config(1, {"BLOCK_M": 16}, 4, 2), Config(2, {**SPLIT.constants, "SPLIT_K": 2}, 4, 2))
+LAUNCHES = {("one", number): Launch((1, slices, 1), (), (), ()) for number, slices in enumerate((4, 1, 2))}
 BUNDLE = KernelBundle("w8a8", CONFIGS, LAUNCHES, {}, MadeModule("", "", ()))
 TRUTH = LAB.reference(PROBLEM, 1).y.half()
 NAN = torch.nan
@@ -109,6 +110,13 @@ def test_zeros_are_called_zeros():
     assert compare(torch.zeros(4, 6).half(), reference()).message == "Y is all zeros; 24 of 24 elements of Y are wrong (100 %)"
 
 
+def test_a_bound_itself_is_still_right():
+    right = Reference(torch.tensor([[4.0]]).double(), torch.tensor([[0.25]]).double(), 0.0625)
+    assert compare(torch.tensor([[4.25]]).half(), right).ok
+    assert not compare(torch.tensor([[4.2539]]).half(), right).ok
+    assert not compare(torch.tensor([[4.25]]).half(), replace(right, frobenius=0.0624)).ok
+
+
 def test_elements_within_their_bounds_may_be_too_far_off_together():
     right = reference()
     finding = compare((right.y + 0.125).half(), right)
@@ -167,6 +175,12 @@ def test_the_tolerance_is_that_of_the_slices_that_were_added(config, seen, round
     assert (finding.ok, finding.slices, list(known)) == (True, slices, [("one", slices)])
     known["one", slices] = replace(known["one", slices], y=known["one", slices].y + 100)
     assert not check(LAB, PROBLEM, Outcome("one", config, "ran", y=TRUTH, rounded=rounded), BUNDLE, known, seen).ok, "what is known counts"
+
+
+@pytest.mark.parametrize("config", [0, 2])
+def test_on_the_interpreter_slices_count_by_what_they_were_seen_to_add(config):
+    """Here their additions were counted, and nobody could follow them."""
+    assert check(LAB, PROBLEM, Outcome("one", config, "ran", y=TRUTH, additions=3), BUNDLE).slices == 1
 
 
 def test_where_y_is_wrong_a_fault_of_the_slices_is_said_too():
