@@ -83,7 +83,9 @@ def _case(path: Path, number: int, entry: dict[str, Any]) -> tuple[str, Case]:
         lab.scalars(case)
         _probe(lab, case)
     except Exception as error:  # a recipe refuses with whatever its tensors raise
-        raise Unusable(f"{where} ({case.name}) makes no inputs: {error}; compare it with the lab's own cases") from None
+        raise Unusable(
+            f"{where} ({case.name}) cannot be given inputs: {error}; compare it with the lab's own cases"
+        ) from None
     return lab.id, case
 
 

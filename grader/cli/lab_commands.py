@@ -72,7 +72,7 @@ def watch_here(
 def login(
     url: Annotated[str, typer.Argument(help="The course server's address, such as https://lab.example.org.")],
     token: Annotated[
-        str, typer.Option(prompt="Your token", hide_input=True, help="Better left out: then it is asked for.")
+        str, typer.Option(prompt="Your token", hide_input=True, help="Leave it out, and you will be asked for it.")
     ],
 ) -> None:
     """Remember the course server and your token."""

@@ -61,7 +61,7 @@ def sign_in(url: str, token: str) -> None:
     """Keeps address and token in a file that only its owner can read, when the server knows the token. Raises Unusable."""
     parts = urlsplit(url)
     if parts.scheme not in ("http", "https") or not parts.hostname:
-        raise Unusable(f"{url} is no address of a server; expected one such as https://lab.example.org")
+        raise Unusable(f"{url} is not a server's address; expected one such as https://lab.example.org")
     if parts.scheme == "http" and parts.hostname not in LOOPBACK:
         raise Unusable(f"{url} would send your token unencrypted; use https://")
     found = Account(url.rstrip("/"), token.strip())
@@ -151,7 +151,7 @@ class Client:
         try:
             return answer.json()
         except ValueError:
-            raise Unusable(f"{self.account.url} is no course server; check the address") from None
+            raise Unusable(f"{self.account.url} is not a course server; check the address") from None
 
     def _http(self) -> Any:
         import httpx

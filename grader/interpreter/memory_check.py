@@ -147,7 +147,7 @@ class MemoryCheck:
         """An iteration of a loop begins."""
         self.iterations += 1
         if self.misled is not None and self.iterations > MISLED_ITERATIONS:
-            raise LaunchEnded("memory", f"a loop went on and on after a number was read outside {self.misled}")
+            raise LaunchEnded("memory", f"a loop kept running after a number was read outside {self.misled}")
 
     def _in_time(self) -> None:
         if process_time() <= self.deadline and monotonic() <= self.end:
@@ -205,7 +205,7 @@ class MemoryCheck:
         area, between = area_of(access.active, self.areas)
         if is_misaligned(access.active, access.width):
             what = f"{'an' if access.kind == 'atomic' else 'a'} {access.kind} of {access.width} bytes"
-            where = f"an address{f' of {area.name}' if area else ''} that is no multiple of {access.width}, where a GPU stops"
+            where = f"an address{f' of {area.name}' if area else ''} that is not a multiple of {access.width}, where a GPU stops"
             raise LaunchEnded(
                 "undefined", f"{what} at {where}; take fewer bytes at once where offsets and strides are odd"
             )

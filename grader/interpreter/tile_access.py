@@ -64,7 +64,7 @@ def _check_descriptor(self: Any) -> None:
     if beside:
         raise LaunchEnded(
             "undefined",
-            f"a tensor descriptor begins {beside} bytes behind a multiple of {ROW_ALIGNMENT}; {USE_POINTERS}",
+            f"a tensor descriptor begins {beside} bytes past a multiple of {ROW_ALIGNMENT}; {USE_POINTERS}",
         )
     *outer, last = [int(stride.data.reshape(-1)[0]) for stride in self.strides]
     if last != 1:

@@ -17,11 +17,11 @@ UNITS = (
     ),
     *((1000.0**-power, f"It is {1000**power:,} times too small: look at the unit ({{unit}}).") for power in (1, 2, 3)),
     *(
-        (1024.0**power / 1000.0**power, "It is in powers of 1024: asked is {unit} in powers of 1000.")
+        (1024.0**power / 1000.0**power, "It is in powers of 1024; the question asks for {unit}, in powers of 1000.")
         for power in (1, 2, 3)
     ),
     *(
-        (1000.0**power / 1024.0**power, "It is in powers of 1024: asked is {unit} in powers of 1000.")
+        (1000.0**power / 1024.0**power, "It is in powers of 1024; the question asks for {unit}, in powers of 1000.")
         for power in (1, 2, 3)
     ),
     (8.0, "It is 8 times as large as it should be: bits in place of bytes?"),

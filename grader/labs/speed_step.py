@@ -117,7 +117,7 @@ class ConfigFacts:
         """A tile size by its name in the kernel. Raises Unknown where the kernel has no such parameter."""
         value = self.constants.get(name)
         if not isinstance(value, int) or isinstance(value, bool) or value < 1:
-            raise Unknown(f"{self.config} has no {name}; call the tile size so, as the kernel's docstring does")
+            raise Unknown(f"{self.config} has no {name}; give the tile size that name, as the kernel's docstring does")
         return value
 
     @property

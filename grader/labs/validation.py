@@ -20,14 +20,14 @@ def validate_lab(lab: Lab, folder: str) -> Iterator[str]:
         yield f"two cases are called {name!r}; names of cases are points and results: give one another name"
     parameters = [parameter.name for parameter in lab.parameters]
     if lab.output not in parameters:
-        yield f"its output {lab.output!r} is no parameter of {lab.kernel}; add it to `parameters`"
+        yield f"its output {lab.output!r} is not a parameter of {lab.kernel}; add it to `parameters`"
     for name in ("M", "N", "K"):
         if name not in parameters:
             yield f"{lab.kernel} has no parameter {name}; the grid and the report need M, N and K"
     for case in lab.all_cases:
         missing = set(lab.scalars(case)) - set(parameters)
         if missing:
-            yield f"scalars({case.name}) has {sorted(missing)}, which are no parameters of {lab.kernel}; add or rename them"
+            yield f"scalars({case.name}) has {sorted(missing)}, which are not parameters of {lab.kernel}; add or rename them"
             break
     yield from _hard_enough(lab)
     if not lab.speed_cases:

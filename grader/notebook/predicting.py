@@ -158,7 +158,7 @@ def _read() -> list[Noted]:
         for entry in entries:
             if entry.digest != _digest(before, entry.claim, entry.value, entry.unit, entry.when):
                 raise NotYet(
-                    f"{path.name} was changed by hand: the entry on {entry.claim!r} of {entry.when} does not fit its digest. Undo the "
+                    f"{path.name} was changed by hand: the entry on {entry.claim!r} of {entry.when} does not match its digest. Undo the "
                     "change, or remove the file and predict again."
                 )
             before = entry.digest

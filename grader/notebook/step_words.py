@@ -176,7 +176,7 @@ def _unstored(step: Step, source: KernelSource) -> str:
         return ""
     node = functions(source)[step.function]
     given = next((part for part in ast.walk(node) if isinstance(part, ast.Return) and part.value is not None), None)
-    nobody = ", and nobody takes what it returns" if given is not None else ""
+    nobody = ", and what it returns is not used" if given is not None else ""
     return (
         f"{source.locate(given.lineno if given is not None else node.lineno)}: {step.function} has no tl.store, so {step.result} "
         f"was never written{nobody}; end it with tl.store(pointers, value)."

@@ -57,9 +57,11 @@ def measure(pid: int) -> Usage:
 def excess(usage: Usage) -> str | None:
     """Which limit a family is over, as the end of a sentence."""
     if len(usage.pids) > MAX_PROCESSES:
-        return f"it started more than {MAX_PROCESSES} processes and was ended; a kernel's module needs to start none"
+        return (
+            f"it started more than {MAX_PROCESSES} processes and was ended; a kernel's module has no need to start any"
+        )
     if usage.threads > MAX_THREADS:
-        return f"it started more than {MAX_THREADS} threads and was ended; a kernel's module needs to start none"
+        return f"it started more than {MAX_THREADS} threads and was ended; a kernel's module has no need to start any"
     if sum(map(_resident, usage.pids)) > MEMORY_BYTES and sum(map(_proportional, usage.pids)) > MEMORY_BYTES:
         return (
             f"it used more than {MEMORY_BYTES / (1 << 30):.2g} GB of memory and was ended; "

@@ -8,8 +8,10 @@ from collections.abc import Iterator
 from typing import Any
 
 TENSOR, ABSENT = object(), object()
-FORGETS = "was changed in an `if` or loop of the run time, and Triton forgets that: it can only carry tensors"
-LEAVES = "is the variable of a comprehension before, which Triton leaves behind with its last element; give that a name of its own"
+FORGETS = (
+    "was changed in an `if` or loop that is decided at run time, and Triton loses that change: only tensors keep theirs"
+)
+LEAVES = "is the variable of a comprehension above, and Triton keeps its last element; give that variable another name"
 
 
 class FrontEndRefusal(ValueError):
@@ -228,8 +230,8 @@ def _refuse_undecided() -> None:
                 raise FrontEndRefusal(
                     f"{name} returns {found[0]!r} from every branch, which Triton takes for a constant; return it once, after the `if`"
                     if chosen
-                    else f"{name} returns {found[0]!r} and something else, since Triton reads on behind an `if` that returns, and makes a "
-                    "number of the run time of both; put what follows that `if` under an else"
+                    else f"{name} returns {found[0]!r} and something else, since Triton also compiles what follows an `if` that returns; "
+                    "put that under an else"
                 )
         return kind
 

@@ -17,9 +17,7 @@ OUT_OF_MEMORY = (
     f"out of memory: one process may hold {isolation.MEMORY_BYTES >> 30} GB; "
     "look for arrays far larger than the tensors"
 )
-DISK_FULL = (
-    f"no space left: files may hold {isolation.FILE_BYTES >> 20} MB together; a kernel's module needs to write none"
-)
+DISK_FULL = f"no space left: files may hold {isolation.FILE_BYTES >> 20} MB together; a kernel's module has no need to write files"
 
 
 class Operations:

@@ -85,7 +85,7 @@ class StudentModule:
             count = f"{len(self.configs)} configs, at most {MAX_CONFIGS} are graded"
             raise ContractError(f"@triton.autotune of {self.name} has {count}; keep the best")
         if (own := len(self.parameters) - len(contract)) > MAX_CONSTANTS:
-            count = f"{own} parameters behind the lab's, expected at most {MAX_CONSTANTS}"
+            count = f"{own} parameters after the lab's, expected at most {MAX_CONSTANTS}"
             raise ContractError(f"{self.name} has {count}; compute in the kernel what follows from others")
         configs = [self._config(index, config, contract) for index, config in enumerate(self.configs)]
         self._computed(contract)
@@ -114,8 +114,8 @@ class StudentModule:
                 raise ContractError(f"{where} sets `{key}`, which the lab passes; leave it out of triton.Config")
             if key not in own:
                 raise ContractError(
-                    f"{where} sets `{key}`, which is no parameter of {self.name}, whose own are {', '.join(own) or 'none'}; "
-                    f"delete it from triton.Config, or write {key}: tl.constexpr behind the last parameter of {self.name}"
+                    f"{where} sets `{key}`, which is not a parameter of {self.name}, whose own are {', '.join(own) or 'none'}; "
+                    f"delete it from triton.Config, or write {key}: tl.constexpr after the last parameter of {self.name}"
                 )
             _plain(value, f"{where} sets `{key}`")
         defaults = {
@@ -138,9 +138,9 @@ class StudentModule:
         unknown = [str(name) for name in self.heuristics if name not in own and name not in contract]
         if unknown:
             raise ContractError(
-                f"@triton.heuristics of {self.name} sets `{unknown[0][:80]}`, which is no parameter of {self.name}, "
+                f"@triton.heuristics of {self.name} sets `{unknown[0][:80]}`, which is not a parameter of {self.name}, "
                 f"whose own are {', '.join(own) or 'none'}; "
-                f"delete it there, or write {unknown[0][:80]}: tl.constexpr behind the last parameter of {self.name}"
+                f"delete it there, or write {unknown[0][:80]}: tl.constexpr after the last parameter of {self.name}"
             )
 
     def _launch(self, problem: dict[str, Any], index: int, config: dict[str, Any]) -> dict[str, Any]:
@@ -210,7 +210,7 @@ def _plain(value: Any, where: str) -> None:
 def _as_plain(kind: type) -> str:
     """What to write in a config instead of a value of a type that is no plain one."""
     if issubclass(kind, enum.Enum):
-        return "put .value behind it"
+        return "put .value after it"
     if issubclass(kind, int | float | str):
         return "make it plain with int(...), float(...) or str(...)"
     return "give each number in it a parameter of its own"
@@ -231,7 +231,7 @@ def _no_list(configs: Any) -> str | None:
     if type(configs).__name__ == "Config":
         return "stands alone; expected a list: write configs=[triton.Config({...})]"
     if callable(configs):
-        return "is no config but a function; expected the list that it returns: call it with ( )"
+        return "is a function, not a config; expected the list that it returns: call it, with ()"
     return None
 
 

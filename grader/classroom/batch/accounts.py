@@ -189,7 +189,7 @@ def _fate(one: Came, hand_in: HandIn, claims: Claims, outcomes: Mapping[str, Fat
     if one.path not in left and hand_in.platform == "clone" and _given_out(one, hand_in):
         return Accounted(one.name, "as given out", hand_in.student)
     return Accounted(
-        one.name, "left out", hand_in.student, left.get(one.path or Path(), "is no .py, .ipynb or .zip file")
+        one.name, "left out", hand_in.student, left.get(one.path or Path(), "is not a .py, .ipynb or .zip file")
     )
 
 

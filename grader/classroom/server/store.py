@@ -132,7 +132,7 @@ class Store:
                 raise sqlite3.DatabaseError("it is damaged")
         except sqlite3.Error as error:
             raise UnusableCourse(
-                f"{path} is no course's file ({error}); restore its backup, or name a file that does not exist yet"
+                f"{path} is not a course's database ({error}); restore its backup, or name a file that does not exist yet"
             ) from None
         self._lock = threading.RLock()
 

@@ -21,7 +21,9 @@ def _breakeven(random: Random) -> Posed:
         tolerance=0.01,
         traps=(
             Trap(1 - share, "That is a fraction: the answer is asked in per cent."),
-            Trap(100 * share, "That is how many blocks may be there, in per cent: asked is how many are zero."),
+            Trap(
+                100 * share, "That is how many blocks may be there, in per cent; the question asks how many are zero."
+            ),
             Trap(sparsity / ratio, "Time does not go down with s but with 1 - s: the work is what is left."),
         ),
     )
@@ -37,7 +39,7 @@ def _bytes(random: Random) -> Posed:
         "Values are fp16, crow_indices and col_indices int32.",
         (values + indices) / 1e3,
         "kB",
-        "the values of the blocks that are there, an index for each of them, and one more than there are block rows",
+        "the values of the stored blocks, a column index for each, and one row pointer more than there are block rows",
         tolerance=0.00005,
         traps=(
             Trap(values / 1e3, "That is the values alone: the two arrays of indices take space too."),

@@ -69,7 +69,7 @@ SPEED_STEPS = (
     SpeedStep(
         name="tiles",
         case="speed_m8192_s80",
-        question="With M = 2048, how many programs read one and the same block of the weight, once this step is done?",
+        question="With M = 2048, how many programs read the same block of the weight, once this step is done?",
         quantity=READERS,
         demands=(
             Demand(

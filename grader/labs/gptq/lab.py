@@ -49,7 +49,7 @@ CASES = (
     Case("outlier_rows", "rows with entries 100 times as large", 64, 128, 256, x="outliers", group_size=128),
     Case("long_k", "a long K, where an fp16 accumulator loses small terms", 16, 128, 2048, x="positive", w="positive",
          group_size=128),
-    Case("large_sums", "sums of x (q - z) of a group beyond fp16's range, which the scale brings back into it", 32, 64, 512,
+    Case("large_sums", "sums of x (q - z) of a group beyond fp16's range, which the scale brings back into range", 32, 64, 512,
          x="large", w="positive", group_size=128),
     Case("every_config", "each of your configs on rows of every kind with groups of 128: tails in M and N, a long K, all strided",
          19, 264, 1152, x="traps", w="traps", y_layout="column_slice", group_size=128, configs="all"),

@@ -110,13 +110,13 @@ SPEED_STEPS = (
                 STORED,
                 "The loop stores nothing in shared memory: each thread multiplies the weights that it opened itself.",
                 "The loop stores {found} bytes in shared memory, per iteration and program: what threads computed goes that way to "
-                "tl.dot, opened weights above all, and so does what changes hands before: scales and zeros by k, sums in another layout.",
+                "tl.dot, unpacked weights above all, and so does what changes hands before: scales and zeros by k, sums in another layout.",
                 at_most=0,
             ),
         ),
         hint="make the weight the first operand, tl.dot(w, x) with w [BLOCK_N, BLOCK_K] and x [BLOCK_K, BLOCK_M]. wgmma gives a thread two "
-        "neighbours along K, so open a word by bytes: byte = words[:, :, None] >> 8 * i with i of 0 to 3, then tl.join of its low and its "
-        "high nibble, and tl.reshape. Scales and zero points stay one row a tile, [BLOCK_N, 1], as in the step before",
+        "neighbours along K, so unpack a word byte by byte: byte = words[:, :, None] >> 8 * i with i of 0 to 3, then tl.join of its "
+        "low and its high nibble, and tl.reshape. Scales and zero points stay one row per tile, [BLOCK_N, 1], as in the step before",
         right="wgmma takes its first operand from registers and its second from shared memory only.",
         rungs=("gptq_3_zeros", "solution"),
         shapes=(ONE, FEW, MORE),

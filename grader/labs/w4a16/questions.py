@@ -45,7 +45,7 @@ def _gain(random: Random) -> Posed:
         traps=(
             Trap(memory16 / memory4, "That is the ratio of the bytes: look whether the products take longer."),
             Trap(4, "Four is the ratio of the weights' bytes: X and Y move too, and the products take time."),
-            Trap(1 / answer, "That is the ratio of the times the other way round."),
+            Trap(1 / answer, "That is the inverse of the ratio."),
         ),
     )
 

@@ -43,7 +43,7 @@ SPEED_STEPS = (
     SpeedStep(
         name="epilogue",
         case="speed_m512",
-        question="With 512 tokens, how often does a launch multiply one and the same weight by its scale, as your kernel is now?",
+        question="With 512 tokens, how often does a launch multiply the same weight by its scale, as your kernel is now?",
         quantity=compiled(_scalings),
         demands=(
             Demand(
@@ -130,8 +130,8 @@ SPEED_STEPS = (
             ),
         ),
         hint="make the weight the first operand, tl.dot(w, x, acc) with w [BLOCK_N, BLOCK_K] and x [BLOCK_K, BLOCK_M]. wgmma gives a "
-        "thread two neighbours along K, so open a word by bytes: byte = words[:, :, None] >> 8 * i with i of 0 to 3, then tl.join of its "
-        "low and its high nibble, and tl.reshape",
+        "thread two neighbours along K, so unpack a word byte by byte: byte = words[:, :, None] >> 8 * i with i of 0 to 3, then tl.join of "
+        "its low and its high nibble, and tl.reshape",
         right="wgmma takes its first operand from registers and its second from shared memory only.",
         rungs=("w4a16_4_split", "w4a16_5_registers"),
         shapes=(ONE, FEW, MANY),

@@ -48,7 +48,7 @@ def _gain(random: Random) -> Posed:
         traps=(
             Trap(memory16 / memory8, "That is the ratio of the bytes: look whether the products take longer."),
             Trap(2, "Two is the ratio of the weights' bytes: X and Y move too, and the products take time."),
-            Trap(1 / answer, "That is the ratio of the times the other way round."),
+            Trap(1 / answer, "That is the inverse of the ratio."),
         ),
     )
 

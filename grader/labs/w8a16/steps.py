@@ -136,7 +136,7 @@ def harness(x_ptr, qweight_ptr, M, N, K, stride_xm, stride_xk, stride_wn, out_pt
         function="apply_scales",
         result="y",
         returns=Y,
-        right="One multiplication an element of Y, none in the loop, and no product was rounded before the sum.",
+        right="One multiplication per element of Y, none in the loop, and no product was rounded before the sum.",
         hint="convert the scales to fp32, spread them across the columns, multiply once, end in fp16",
         harness=f"""
 @triton.jit

@@ -170,7 +170,7 @@ def test_labs_are_sound(lab_id):
         (lambda lab: replace(lab, cases=tuple(case for case in lab.cases if case.configs != "all")), 'configs="all"'),
         (lambda lab: replace(lab, cases=(*lab.cases, lab.cases[0])), "two cases are called"),
         (lambda lab: replace(lab, speed_cases=()), "no speed case"),
-        (lambda lab: replace(lab, output="z_ptr"), "'z_ptr' is no parameter"),
+        (lambda lab: replace(lab, output="z_ptr"), "'z_ptr' is not a parameter"),
         (lambda lab: replace(lab, cases=tuple(
             replace(case, K=64) if case.configs == "all" else case for case in lab.cases)), "take a longer K"),
         (lambda lab: replace(lab, cases=tuple(

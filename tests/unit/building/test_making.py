@@ -334,7 +334,7 @@ PARAMETERS = ", ".join(f"P{number}: tl.constexpr = 1" for number in range(3000))
 @pytest.mark.parametrize(
     ("top", "body", "words"),
     [
-        ("", f"BLOCK_K: tl.constexpr, {PARAMETERS},\n", "3003 parameters behind the lab's, expected at most 64"),
+        ("", f"BLOCK_K: tl.constexpr, {PARAMETERS},\n", "3003 parameters after the lab's, expected at most 64"),
         ("TEXT = tl.constexpr('x' * 5000)\n", "tl.static_assert(TEXT != 'a')\n", "a text of 5000 characters, expected at most 1000"),
         ("BIG = tl.constexpr(1 << 70)\n", "door = BIG >> 70\n", "a whole number of 71 bits, expected at most 63"),
         (f"@triton.jit\ndef {'h' * 400}(x):\n    return x\n", f"door = {'h' * 400}(M)\n", "has 400 characters, expected at most 200"),
@@ -354,7 +354,7 @@ def test_what_is_too_large_is_told_so(top, body, words):
 def test_a_heuristic_for_no_parameter_is_told_so():
     module = BASE.replace("@triton.jit\n", '@triton.heuristics({"OTHER": lambda args: 3})\n@triton.jit\n', 1)
     message = refused(describe(LAB, source(module), OPTIONS))
-    assert "sets `OTHER`, which is no parameter of W8A8_MM" in message
+    assert "sets `OTHER`, which is not a parameter of W8A8_MM" in message
 
 
 @pytest.mark.parametrize("value", ["Lies(16)", "Lies(2 ** 70)", "Lies(16 ** 4000)"])
@@ -366,7 +366,7 @@ def test_a_config_holds_plain_numbers(value):
 
 @pytest.mark.parametrize(
     ("value", "step"),
-    [("enum.IntEnum('Sides', 'LEFT').LEFT", "put .value behind it"), ("(16, 16)", "a parameter of its own"), ("True + Whole(15)", None)],
+    [("enum.IntEnum('Sides', 'LEFT').LEFT", "put .value after it"), ("(16, 16)", "a parameter of its own"), ("True + Whole(15)", None)],
 )
 def test_a_config_value_that_is_not_plain_comes_with_what_to_write(value, step):
     module = BASE.replace('{"BLOCK_M": 16,', f'{{"BLOCK_M": {value},')

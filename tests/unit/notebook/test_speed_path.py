@@ -169,7 +169,7 @@ def test_a_kernel_without_the_sizes_or_the_loop_is_told_so():
     answer = SpeedPath(lab, renamed, 1, right=True).check(speed_steps_of("w8a8")["rounding"])
     assert not isinstance(answer, Refusal)
     assert not answer.ok
-    assert "has no BLOCK_K; call the tile size so" in answer.results[-1].text
+    assert "has no BLOCK_K; give the tile size that name" in answer.results[-1].text
 
 
 # ---------------------------------------------------------------- what is predicted

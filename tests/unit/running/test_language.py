@@ -195,7 +195,7 @@ def test_a_shift_by_a_known_number_of_the_types_width_has_no_answer(tmp_path, co
     ("made", "says"),
     [
         ("x_ptr, [M, K], [stride_xm, 1]", ""),
-        ("x_ptr + 1, [M, K - 1], [stride_xm, 1]", "begins 2 bytes behind a multiple of 16"),
+        ("x_ptr + 1, [M, K - 1], [stride_xm, 1]", "begins 2 bytes past a multiple of 16"),
         ("x_ptr, [M, K], [stride_xm + 1, 1]", "has a stride of 49 elements, 98 bytes, expected a multiple of 16 bytes"),
         ("qweight_ptr, [N, K], [K - 8, 1]", "has a stride of 40 elements, 40 bytes, expected a multiple of 16 bytes"),
     ],

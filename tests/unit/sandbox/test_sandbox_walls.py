@@ -14,7 +14,7 @@ import psutil
 import pytest
 
 from grader.sandbox import Sandbox, SandboxDied, SandboxTimeout, bubblewrap, confinement, process
-from grader.sandbox.inside import system_calls, wire
+from grader.sandbox.inside import isolation, system_calls, wire
 from grader.sandbox.pool import Pool, pool
 from grader.sandbox.process_handle import ColdProcess, ForkedProcess
 from tests.hostile import load, outcome, told
@@ -46,6 +46,23 @@ def box(start):
 def test_the_usual_start_is_a_fork():
     with Sandbox(confined=True) as box:
         assert isinstance(box._process, ForkedProcess)
+
+
+PRIVILEGES = LIBC + """
+PR_GET_DUMPABLE, PR_CAPBSET_READ, PR_GET_SECUREBITS, PR_GET_NO_NEW_PRIVS = 3, 23, 27, 39
+header, sets = (ctypes.c_uint32 * 2)(0x20080522, 0), (ctypes.c_uint32 * 6)(*[7] * 6)
+libc.capget(header, sets)
+answer = [list(sets), [libc.prctl(PR_CAPBSET_READ, one, 0, 0, 0) for one in range(41)],
+          libc.prctl(PR_GET_DUMPABLE, 0, 0, 0, 0), libc.prctl(PR_GET_NO_NEW_PRIVS, 0, 0, 0, 0), libc.prctl(PR_GET_SECUREBITS, 0, 0, 0, 0)]
+"""
+
+
+def test_no_privilege_is_left_nor_can_be_had_again(box):
+    held, could_be, dumpable, no_new, bits = told(box, PRIVILEGES)
+    assert set(held) == {0}
+    assert set(could_be) <= {0, -1}, "0: dropped, -1: unknown to this kernel"
+    assert (dumpable, no_new) == (0, 1)
+    assert bits == isolation.NO_ROOT_NO_FIXUP_LOCKED or not isinstance(box._process, ForkedProcess), "of a fork; bubblewrap sets none"
 
 
 # ---------------------------------------------------------------- other processes
