@@ -687,8 +687,8 @@ print(f"error with everything in int8: {whole:.2%}; with the outlier columns in 
 # | COO, CSR, CSC, BSR | the third cell counts their bytes. CSC is CSR of the transpose; only BSR has tiles for `tl.dot` |
 #
 # Two formats that the labs leave out. **NF4** has sixteen values that are not evenly spaced but split a normal distribution into equal
-# parts: a look-up instead of a multiplication opens it. **Powers of two**, $x \approx \pm 2^q$, turn multiplications into shifts and spend their
-# levels near 0. A tensor core multiplies neither, so both are opened to fp16 as int4 is.
+# parts: a look-up instead of a multiplication unpacks it. **Powers of two**, $x \approx \pm 2^q$, turn multiplications into shifts and spend their
+# levels near 0. A tensor core multiplies neither, so both are unpacked to fp16 as int4 is.
 #
 # Where the labs' contract differs from the sources:
 #

@@ -156,7 +156,7 @@ print("subtracted for n = 0 to 7:", [((zeros_word >> 4 * i) & 0xF) + 1 for i in 
 # include notebooks/source/parts/store_tile.py
 
 # %% [markdown]
-# ## Step 1: open words
+# ## Step 1: unpack words
 #
 # As in W4A16, from `[words, columns]` to `[8 * words, columns]` in the order of $K$, and simpler: no sign.
 
@@ -361,7 +361,7 @@ print("the same output:", torch.equal(loaded(x), layer(x)))
 # %% [markdown]
 # ### Faster, step 1: whole words
 #
-# Eight weights share a word. A kernel that loads a word for each of them, as the published one does, loads it eight times. Load `[BLOCK_K // 8, BLOCK_N]` words and open each in registers; a scale and a word of zeros for each of them will do.
+# Eight weights share a word. A kernel that loads a word for each of them, as the published one does, loads it eight times. Load `[BLOCK_K // 8, BLOCK_N]` words and unpack each in registers; a scale and a word of zeros for each of them will do.
 #
 # @speed gptq: words
 
@@ -439,7 +439,7 @@ check("gptq", speed="groups")
 # ### Faster, step 4: operand order
 #
 # As in W4A16: wgmma can take its first operand from registers, its second only from shared memory. Let the weight come first, $Y^T = W X^T$, and each
-# thread open just the nibbles that it multiplies. The bits `0x6400 + u` are the number $1024 + u$ in fp16. Put the zero point into $u$, and one subtraction
+# thread unpack just the nibbles that it multiplies. The bits `0x6400 + u` are the number $1024 + u$ in fp16. Put the zero point into $u$, and one subtraction
 # serves two weights.
 #
 # @speed gptq: registers
@@ -491,7 +491,7 @@ check("gptq", speed="slices")
 # %% [markdown]
 # ### By the clock
 #
-# **Your levers:** configs (up to 16), `SPLIT_K`, `num_stages`, how a word is opened, what is scaled, which operand `tl.dot` gets first.
+# **Your levers:** configs (up to 16), `SPLIT_K`, `num_stages`, how a word is unpacked, what is scaled, which operand `tl.dot` gets first.
 
 # %% [markdown] lang="zh"
 # ### 实测计时

@@ -441,7 +441,7 @@ for lab, row in costs.items():
 #
 # One answer, by the numbers of an H200. With one token a layer waits for its weights, so few bytes win where they are multiplied as they come:
 # int4 with one scale a channel, rounded by GPTQ. W8A8 has few bytes too, but it finds the scales of $X$ in launches of their own before it multiplies.
-# Groups with zero points are opened by more instructions: the gptq layer has about half the bytes of the w8a16 layer, and is no faster.
+# Unpacking groups with zero points takes more instructions: the gptq layer has about half the bytes of the w8a16 layer, and is no faster.
 # Section 3's text is too short to name layers that need more than int4; where more text names some, int8 weights cost next to nothing in quality
 # and are as fast as groups. With hundreds of sequences in a batch each step has hundreds of tokens, and the gain is a loss: with 512 tokens and a
 # weight of 4096 x 4096, W4A16 is @bench{ratio("w4a16", "m512_n4096_k4096"):.2f} and W8A8 @bench{ratio("w8a8", "m512_n4096_k4096"):.2f} times as fast as fp16

@@ -6,7 +6,7 @@
 # - The weight arrives as int4, eight to an int32 word, with one fp16 scale $s_n$ for each output channel.
 # - The activations stay fp16: this is **weight-only** quantisation. Nothing about $X$ has to be found out while the model runs,
 #   and no error is made in it.
-# - **Your kernel**, `W4A16_MM`, opens the words and multiplies. Opening is **fused** into the product: the fp16 weight exists
+# - **Your kernel**, `W4A16_MM`, unpacks the words and multiplies. Unpacking is **fused** into the product: the fp16 weight exists
 #   in registers and shared memory, tile by tile, and never in DRAM.
 #
 # With one token, nearly all the time of a linear layer is reading its weight. Four bits instead of sixteen:
@@ -121,7 +121,7 @@ def load_words(qweight_ptr, first_k, columns, K, N, stride_wk, stride_wn, BLOCK_
 check("w4a16", step="load")
 
 # %% [markdown]
-# ## Step 2: open them
+# ## Step 2: unpack them
 #
 # From `[words, columns]` to `[8 * words, columns]`, in the order of $K$. The opening's `unpack` opened a row of words
 # so that each got a row of its own; here the eight elements of a word go *down*.
@@ -181,7 +181,7 @@ check("w4a16", step="dot")
 # %% [markdown]
 # ## Step 4: the loop
 #
-# Walk along $K$: a tile of $X$ (`load_tile`), the words beside it, open, multiply, add. `K` may end inside the last tile.
+# Walk along $K$: a tile of $X$ (`load_tile`), the words beside it, unpack, multiply, add. `K` may end inside the last tile.
 
 # %% [markdown] lang="zh"
 # ## 第 4 步：循环
@@ -473,8 +473,8 @@ check("w4a16", speed="split")
 # ### Faster, step 5: operand order
 #
 # wgmma, the matrix instruction of Hopper, may take its first operand from registers, its second only from shared memory. So the
-# opened weights, four times the bytes of the words, go through shared memory in every iteration, unless they come first and each
-# thread opens just the nibbles that it multiplies.
+# unpacked weights, four times the bytes of the words, go through shared memory in every iteration, unless they come first and each
+# thread unpacks just the nibbles that it multiplies.
 #
 # @speed w4a16: registers
 
@@ -524,7 +524,7 @@ check("w4a16", speed="slices")
 # %% [markdown]
 # ### By the clock
 #
-# **Your levers:** configs (up to 16), `SPLIT_K`, how a word is opened, which operand `tl.dot` gets first. With 512 tokens nobody here beats
+# **Your levers:** configs (up to 16), `SPLIT_K`, how a word is unpacked, which operand `tl.dot` gets first. With 512 tokens nobody here beats
 # cuBLAS: the products are fp16 products either way, so the floor is the same for both
 # (@bench{1e6 * 2 * 512 * 4096**2 / fp16_per_second:.0f} us at the tensor cores' peak, where cuBLAS takes
 # @bench{cublas_us("w4a16", "m512_n4096_k4096"):.0f}), and unpacking comes on top.
@@ -625,7 +625,7 @@ w4a16_nibble = 9 - 16
 check_answer("w4a16", "nibble")
 
 # %% [markdown]
-# **5. When to scale.** A kernel could multiply $q$ by $s_n$ right after opening it, in fp16. Name two things that are worse about that.
+# **5. When to scale.** A kernel could multiply $q$ by $s_n$ right after unpacking it, in fp16. Name two things that are worse about that.
 
 # %% [markdown] lang="zh"
 # **5. 什么时候乘 scale。** kernel 也可以在拆包之后立刻用 fp16 把 $q$ 乘上 $s_n$。说出这样做的两个坏处。
@@ -639,7 +639,7 @@ check_answer("w4a16", "nibble")
 # 每一行 tile 共 $N K$ 次；放在最后，则是 $Y$ 的每个元素乘一次。
 
 # %% [markdown]
-# **6. Order.** Suppose your kernel opens each word in the order 0, 4, 1, 5, 2, 6, 3, 7. Can the result still be right,
+# **6. Order.** Suppose your kernel unpacks each word in the order 0, 4, 1, 5, 2, 6, 3, 7. Can the result still be right,
 # without sorting anything in the weight? Why might somebody want that?
 
 # %% [markdown] lang="zh"

@@ -401,7 +401,7 @@ check("w8a16", step="one")
 #    By itself this was slower than the naive tile: each iteration waits for its few bytes.
 # 3. **Wide loads**: neighbours along $K$ in one thread, 16 bytes a load, several tiles in flight.
 # 4. **Split-K**: with a few tokens `tl.dot` pays again; `SPLIT_K` programs share a tile of $Y$, each takes a part of $K$, atomics join them.
-# 5. **One kernel for all $M$**: the weight first, `tl.dot(w, x)`, opened by bits in the registers that multiply it; tall tiles for many tokens.
+# 5. **One kernel for all $M$**: the weight first, `tl.dot(w, x)`, unpacked by bits in the registers that multiply it; tall tiles for many tokens.
 #    The autotuner chooses among the forms.
 #
 # @ladder w8a16: m1_n4096_k4096 m16_n4096_k4096 m512_n4096_k4096

@@ -46,7 +46,7 @@ SPEED_STEPS = (
                 at_most=1,
             ),
         ),
-        hint="load [BLOCK_K // 8, BLOCK_N] words and open each into eight values in registers: shift by 4 * i along an axis of its own, "
+        hint="load [BLOCK_K // 8, BLOCK_N] words and unpack each into eight values in registers: shift by 4 * i along an axis of its own, "
         "then tl.reshape; group_size is a multiple of 8, so a word has one scale and one zero point; with 16 tokens one tile of rows "
         "must hold them all",
         right="A word is eight weights: one load brings them all. DRAM was never asked eight times, but each load was an instruction.",
@@ -58,14 +58,14 @@ SPEED_STEPS = (
     SpeedStep(
         name="zeros",
         case="speed_m64",
-        question="How many instructions on floats will your loop make for each weight that it opens, once this step is done? Neither "
+        question="How many instructions on floats will your loop make for each weight that it unpacks, once this step is done? Neither "
         "matrix products nor conversions of integers count, and where one instruction serves two fp16 numbers it is half a one for each.",
         quantity=compiled(_float_work),
         demands=(
             Demand(
                 compiled(_float_work),
-                "Instructions on floats in the loop, for each weight that is opened: {found}.",
-                "Instructions on floats in the loop, for each weight that is opened: {found}, and {limit} is enough.",
+                "Instructions on floats in the loop, for each weight that is unpacked: {found}.",
+                "Instructions on floats in the loop, for each weight that is unpacked: {found}, and {limit} is enough.",
                 at_most=1,
             ),
         ),
@@ -108,7 +108,7 @@ SPEED_STEPS = (
         demands=(
             Demand(
                 STORED,
-                "The loop stores nothing in shared memory: each thread multiplies the weights that it opened itself.",
+                "The loop stores nothing in shared memory: each thread multiplies the weights that it unpacked itself.",
                 "The loop stores {found} bytes in shared memory, per iteration and program: what threads computed goes that way to "
                 "tl.dot, unpacked weights above all, and so does what changes hands before: scales and zeros by k, sums in another layout.",
                 at_most=0,

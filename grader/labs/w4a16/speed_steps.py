@@ -73,7 +73,7 @@ SPEED_STEPS = (
                 at_most=1,
             ),
         ),
-        hint="load [BLOCK_K // 8, BLOCK_N] words and open each into eight values in registers: shift by 4 * i along an axis of its own, "
+        hint="load [BLOCK_K // 8, BLOCK_N] words and unpack each into eight values in registers: shift by 4 * i along an axis of its own, "
         "then tl.reshape; with 16 tokens one tile of rows must hold them all",
         right="A word is eight weights: one load brings them all. DRAM was never asked eight times, but each load was an instruction.",
         rungs=("w4a16_2_epilogue", "w4a16_3_words"),
@@ -124,7 +124,7 @@ SPEED_STEPS = (
         demands=(
             Demand(
                 STORED,
-                "The loop stores nothing in shared memory: each thread multiplies the weights that it opened itself.",
+                "The loop stores nothing in shared memory: each thread multiplies the weights that it unpacked itself.",
                 "The loop stores {found} bytes in shared memory, per iteration and program: the unpacked weights, on their way to tl.dot.",
                 at_most=0,
             ),
