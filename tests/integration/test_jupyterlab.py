@@ -1,4 +1,5 @@
-"""A lab solved in JupyterLab, in a real browser: stubs, a wrong kernel, a right one. Keeps build/screenshots/jupyterlab-*.png."""
+"""A lab solved in JupyterLab, in a real browser: stubs, a wrong kernel, a right one, and that one submitted to a course server.
+Keeps build/screenshots/jupyterlab-*.png."""
 
 from __future__ import annotations
 
@@ -18,6 +19,7 @@ from typing import Any
 import pytest
 
 from grader.authoring.notebooks import SOURCE, instructor_notebook
+from tests.course_server import World, course
 from tests.integration.test_browser import CHROMIUM, FLAGS, SCREENSHOTS
 
 ROOT = Path(__file__).parents[2]
@@ -36,7 +38,18 @@ pytestmark = [
 
 
 @pytest.fixture
-def server(tmp_path: Path) -> Iterator[str]:
+def world(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[World]:
+    """A course server, known to what is started from here as ann's."""
+    folder = tmp_path / "course"
+    folder.mkdir()
+    with course(folder) as found:
+        monkeypatch.setenv("LAB_SERVER", found.url)
+        monkeypatch.setenv("LAB_TOKEN", found.tokens["ann"])
+        yield found
+
+
+@pytest.fixture
+def server(tmp_path: Path, world: World) -> Iterator[str]:
     """The address of a JupyterLab over a copy of notebooks/."""
     pytest.importorskip("jupyterlab", reason="jupyterlab is not installed: pip install -e .[test]")
     shutil.copytree(ROOT / "notebooks", tmp_path / "notebooks")
@@ -131,7 +144,7 @@ def keep(tab: Any, number: int, name: str) -> None:
     tab.screenshot(path=SCREENSHOTS / f"jupyterlab-{name}.png")
 
 
-def test_a_lab_is_solved_in_jupyterlab(server: str, tab: Any):
+def test_a_lab_is_solved_in_jupyterlab_and_submitted(server: str, tab: Any, world: World):
     cells = instructor_notebook(ROOT / SOURCE / f"{LAB}.py", ROOT).cells
     number = {c.metadata["nbgrader"]["grade_id"]: i for i, c in enumerate(cells) if "nbgrader" in c.metadata}
     solutions = [
@@ -172,3 +185,16 @@ def test_a_lab_is_solved_in_jupyterlab(server: str, tab: Any):
     assert images.count() >= 2
     for i in range(images.count()):
         assert images.nth(i).evaluate("image => image.complete && image.naturalWidth > 0")
+
+    # In a cell of one's own: the kernel that was run goes to the server, and the answer stands below.
+    cell(tab, kernel).locator(".jp-InputPrompt").click()
+    tab.keyboard.press("b")
+    tab.keyboard.press("Enter")
+    tab.keyboard.insert_text(f'from grader.notebook import submit\nsubmit("{LAB}")')
+    tab.keyboard.press("Control+Enter")
+    cell(tab, kernel + 1).get_by_text("times as fast as cuBLAS fp16").wait_for()
+    cell(tab, kernel + 1).get_by_text(f"{world.url}/attempts/1").wait_for()
+    keep(tab, kernel + 1, "6-submitted")
+    text, lines = world.service.store.content(1)
+    assert "* weight_scale[None, :]" in text
+    assert all(place.startswith(f"{LAB}.ipynb") or "cell" in place for place, _ in lines)
