@@ -13,6 +13,7 @@ import ast
 import json
 import os
 import random
+import re
 import shutil
 import signal
 import sys
@@ -24,26 +25,31 @@ from pathlib import Path
 
 ROOT = Path(__file__).parents[1]
 SECONDS = 600
+SAID = "tests_said.txt"
 JUDGING = tuple(
     f"tests/unit/judging/test_{name}.py" for name in ("ratios", "tiers", "points", "scoring", "memory", "answers", "slices_seen")
 )
+CHECKING = ("tests/unit/judging/test_checking.py",)
 BOUND = ("tests/unit/labs/test_bound.py",)
 MARGIN = ("tests/unit/labs/test_margin.py", "-k", "w8a8 or dds")
 SLICES = ("tests/unit/labs/test_margin.py", "-k", "(slice or record) and not w4a16 and not w8a16 and not gptq and not orders")
-WALLS = tuple(f"tests/unit/sandbox/test_{name}.py" for name in ("system_calls", "sandbox", "sandbox_walls", "budgets"))
+SYSTEM_CALLS, SANDBOX, WALLS, BUDGETS, USAGE = (
+    (f"tests/unit/sandbox/test_{name}.py",) for name in ("system_calls", "sandbox", "sandbox_walls", "budgets", "usage")
+)
+OTHER_USER = ("tests/unit/classroom/test_gradescope.py", "-k", "without_bubblewrap")
 MODULES: dict[str, tuple[int, tuple[tuple[str, ...], ...]]] = {
     "grader/labs/bound.py": (8, (BOUND, MARGIN)),
     "grader/judging/slice_sums.py": (8, (JUDGING, SLICES)),
-    "grader/judging/checking.py": (8, (BOUND, JUDGING, MARGIN)),
+    "grader/judging/checking.py": (40, (CHECKING, JUDGING, BOUND, MARGIN)),
     "grader/judging/scoring.py": (6, (JUDGING,)),
     "grader/judging/ratios.py": (4, (JUDGING,)),
     "grader/judging/points.py": (4, (JUDGING,)),
     "grader/judging/correctness.py": (4, (JUDGING,)),
     "grader/timing/freivalds.py": (8, (("tests/unit/timing/test_freivalds.py",),)),
-    "grader/sandbox/confinement.py": (5, (WALLS,)),
-    "grader/sandbox/usage.py": (4, (WALLS,)),
-    "grader/sandbox/inside/isolation.py": (5, (WALLS,)),
-    "grader/sandbox/inside/system_calls.py": (4, (WALLS,)),
+    "grader/sandbox/confinement.py": (10, (WALLS, SANDBOX, BUDGETS, OTHER_USER)),
+    "grader/sandbox/usage.py": (10, (USAGE, BUDGETS)),
+    "grader/sandbox/inside/isolation.py": (10, (WALLS, BUDGETS)),
+    "grader/sandbox/inside/system_calls.py": (10, (SYSTEM_CALLS, WALLS)),
 }
 """How many mutants of a module, and pytest's arguments for the tests that are to notice them, quick ones first."""
 
@@ -129,8 +135,9 @@ def sample() -> list[Mutant]:
     return found
 
 
-def noticed(mutant: Mutant, tests: tuple[str, ...], copy: Path) -> bool:
-    """Whether one of the tests fails, or does not end. copy: of the repository, changed while the tests run."""
+def noticed(mutant: Mutant, tests: tuple[str, ...], copy: Path) -> str:
+    """The first of the tests that fails, or that there is none but no end either; "" where all pass. copy: of the repository, changed
+    while the tests run."""
     source = (ROOT / mutant.module).read_text(encoding="utf-8")
     (copy / mutant.module).write_text(mutant.text(source), encoding="utf-8")
     child = os.fork()
@@ -142,12 +149,12 @@ def noticed(mutant: Mutant, tests: tuple[str, ...], copy: Path) -> bool:
         sys.path[:] = [str(copy), *(place for place in sys.path if Path(place).resolve() != ROOT)]
         for name in [name for name in sys.modules if name.split(".")[0] in ("tests", "grader")]:
             del sys.modules[name]
-        silent = os.open(os.devnull, os.O_WRONLY)
-        os.dup2(silent, 1)
-        os.dup2(silent, 2)
+        written = os.open(copy / SAID, os.O_WRONLY | os.O_CREAT | os.O_TRUNC)
+        os.dup2(written, 1)
+        os.dup2(written, 2)
         import pytest
 
-        options = ["-x", "-q", "-p", "no:cacheprovider", "-m", "not gpu", "--hypothesis-seed=0"]
+        options = ["-x", "-q", "--tb=no", "-rfE", "-p", "no:cacheprovider", "-m", "not gpu", "--hypothesis-seed=0"]
         os._exit(pytest.main([*options, *tests]) != 0)
     status = os.waitpid(child, 0)[1]
     try:
@@ -155,7 +162,8 @@ def noticed(mutant: Mutant, tests: tuple[str, ...], copy: Path) -> bool:
     except ProcessLookupError:
         pass
     (copy / mutant.module).write_text(source, encoding="utf-8")
-    return status != 0
+    failed = re.search(r"^(?:FAILED|ERROR) (\S+)", (copy / SAID).read_text(encoding="utf-8", errors="replace"), re.MULTILINE)
+    return "" if status == 0 else failed[1] if failed else "no end, or nothing that could be collected"
 
 
 def main() -> None:
@@ -183,12 +191,12 @@ def main() -> None:
                     f"the tests of {mutant.module} fail as they are"
                 )
             began = time.monotonic()
-            found = any(noticed(mutant, tests, copy) for tests in runs)
-            score.setdefault(mutant.module, []).append(found)
+            by = next((by for tests in runs if (by := noticed(mutant, tests, copy))), "")
+            score.setdefault(mutant.module, []).append(bool(by))
             source = (ROOT / mutant.module).read_text(encoding="utf-8")
             line = source.count("\n", 0, mutant.start) + 1
             was = source[mutant.start : mutant.stop]
-            out.write(json.dumps({"module": mutant.module, "line": line, "was": was, "put": mutant.put, "noticed": found,
+            out.write(json.dumps({"module": mutant.module, "line": line, "was": was, "put": mutant.put, "noticed": by,
                                   "seconds": round(time.monotonic() - began)}) + "\n")  # fmt: skip
             out.flush()
     for module, all_of_it in score.items():

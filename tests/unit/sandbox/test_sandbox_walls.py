@@ -65,6 +65,20 @@ def test_no_privilege_is_left_nor_can_be_had_again(box):
     assert bits == isolation.NO_ROOT_NO_FIXUP_LOCKED or not isinstance(box._process, ForkedProcess), "of a fork; bubblewrap sets none"
 
 
+LIMITS = {"AS": 24 << 30, "DATA": 6 << 30, "CPU": 900, "FSIZE": 512 << 20, "NOFILE": 256, "CORE": 0, "MSGQUEUE": 0, "MEMLOCK": 0}
+
+
+def test_the_kernel_keeps_these_limits(box):
+    code = f"import resource\nanswer = {{name: resource.getrlimit(getattr(resource, 'RLIMIT_' + name)) for name in {list(LIMITS)}}}"
+    assert told(box, code) == {name: (most, most) for name, most in LIMITS.items()}
+
+
+def test_the_files_of_a_fork_are_bounded_in_bytes_and_number():
+    with Sandbox(confined=True) as box:
+        sizes = "import os\nanswer = [(one.f_blocks * one.f_frsize, one.f_files) for one in map(os.statvfs, ('/tmp', '/dev/shm'))]"
+        assert told(box, sizes) == [(512 << 20, 16384), (16 << 20, 1024)]
+
+
 # ---------------------------------------------------------------- other processes
 
 
