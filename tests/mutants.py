@@ -136,8 +136,7 @@ def sample() -> list[Mutant]:
 
 
 def noticed(mutant: Mutant, tests: tuple[str, ...], copy: Path) -> str:
-    """The first of the tests that fails, or that there is none but no end either; "" where all pass. copy: of the repository, changed
-    while the tests run."""
+    """Which test fails first, or what else went wrong; "" where all pass. copy: of the repository, changed while they run."""
     source = (ROOT / mutant.module).read_text(encoding="utf-8")
     (copy / mutant.module).write_text(mutant.text(source), encoding="utf-8")
     child = os.fork()
