@@ -273,31 +273,32 @@ class Recorder:
             if op in ("make_block_ptr", "advance"):
                 self._place(result, *((args[3], args[2]) if op == "make_block_ptr" else (args[0].offsets, args[1])))
                 return result
-            results = result if isinstance(result, tuple) else (result,)
-            for part, one in enumerate(results):
-                if not isinstance(one, TensorHandle) or self._known(one):
-                    continue
-                handles = [value for value in (*args, *kwargs.values()) if isinstance(value, TensorHandle)]
-                attribute: Any = None
-                name = op
-                if op in ("trans", "expand_dims", "gather"):
-                    attribute = _plain(args[-1])
-                elif op == "split":
-                    attribute = part
-                elif op == "libdevice":
-                    name = f"libdevice {args[0]}"
-                elif op == "get_program_id":
-                    attribute = int(args[-1])
-                inputs = [self._number(handle) for handle in handles]
-                if op == "descriptor_gather":
-                    name = "stack"
-                    load = self.names["ops"]["load"]
-                    inputs = [n for n in range(before, self.count) if self.nodes[n * WIDTH] == load]
-                pointer = "pointer" in str(one.dtype)
-                self._add(name, inputs, one, attribute, value=name not in MOVES and not pointer)
+            handles = [value for value in (*args, *kwargs.values()) if isinstance(value, TensorHandle)]
+            for part, one in enumerate(result if isinstance(result, tuple) else (result,)):
+                if isinstance(one, TensorHandle) and not self._known(one):
+                    self._made(op, args, handles, one, part, before)
             return result
 
         return call
+
+    def _made(self, op: str, args: Sequence[Any], handles: Sequence[Any], one: Any, part: int, before: int) -> None:
+        """Notes what an operation made. part: which of its results; before: how many nodes there were before it."""
+        attribute: Any = None
+        name = op
+        if op in ("trans", "expand_dims", "gather"):
+            attribute = _plain(args[-1])
+        elif op == "split":
+            attribute = part
+        elif op == "libdevice":
+            name = f"libdevice {args[0]}"
+        elif op == "get_program_id":
+            attribute = int(args[-1])
+        inputs = [self._number(handle) for handle in handles]
+        if op == "descriptor_gather":
+            name = "stack"
+            load = self.names["ops"]["load"]
+            inputs = [n for n in range(before, self.count) if self.nodes[n * WIDTH] == load]
+        self._add(name, inputs, one, attribute, value=name not in MOVES and "pointer" not in str(one.dtype))
 
     def _elements(self, pointers: Any, active: np.ndarray) -> tuple[np.ndarray, int]:
         """Offsets, in elements from the tensor's first, and the tensor's number; -1 for lanes of several tensors."""

@@ -9,7 +9,8 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from itertools import product
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -119,16 +120,12 @@ def one_program(traffic: Traffic, number: int) -> Picture:
         if access.program == number and access.kind == "load":
             first.setdefault(access.tensor, access)
     y = traffic.layouts[traffic.output]
+    parts = {name: program.tile if name == traffic.output else program.reads.get(name) for name in shown}
     clauses = []
     for name in [name for name in (x, weight, traffic.output) if name]:
-        part = program.tile if name == traffic.output else program.reads.get(name)
-        verb = "stores" if name == traffic.output else "reads"
-        if part is None:
-            clauses.append(f"{verb} nothing of {short(name)}")
-        else:
-            clauses.append(
-                f"{verb} {part.elements} of {math.prod(traffic.layouts[name].shape)} elements of {short(name)}"
-            )
+        part, whole = parts[name], math.prod(traffic.layouts[name].shape)
+        found = "nothing" if part is None else f"{part.elements} of {whole} elements"
+        clauses.append(f"{'stores' if name == traffic.output else 'reads'} {found} of {short(name)}")
     sliced = f", slice {program.slice} of {program.slices}" if program.slices > 1 else ""
     title = f"program {number}, program_id {_place(program)}{sliced}"
 
@@ -141,14 +138,14 @@ def one_program(traffic: Traffic, number: int) -> Picture:
         grid = figure.add_gridspec(2, 2, width_ratios=(sides[0], 1), height_ratios=(1.0 if matrix else 0.3, sides[1]))
         for name, (at, colour) in shown.items():
             axes = figure.add_subplot(grid[at])
-            part = program.tile if name == traffic.output else program.reads.get(name)
-            _regions(axes, traffic, name, part, colour, first.get(name))
+            _regions(axes, traffic, name, parts[name], colour, first.get(name))
         note = figure.add_subplot(grid[0, 0])
         note.set_axis_off()
-        verbs = {name: "stores to" if name == traffic.output else "reads of" for name in shown}
         handles = [
-            Patch(facecolor=colour, edgecolor=INK, label=f"{verbs[name]} {short(name)}")
-            for name, (_, colour) in shown.items()
+            Patch(facecolor=colour, edgecolor=INK, label=f"{verb} {short(name)}")
+            for (name, (_, colour)), verb in zip(
+                shown.items(), (*["reads of"] * (len(shown) - 1), "stores to"), strict=True
+            )
         ]
         handles.append(Patch(facecolor="none", edgecolor=VERMILLION, hatch="////", label="its first load"))
         note.legend(handles=handles, loc="center left", bbox_to_anchor=(-0.1, 0.5))
@@ -254,8 +251,6 @@ def order_in_l2(traffic: Traffic, cache: Cache, repeats: int = 1, orders: Sequen
         return None
     found = [traffic.missed(cache, order, repeats) for order in orders]
     shape = traffic.layouts[traffic.output].shape
-    kept = [name for name in (_activations(traffic), _weight(traffic)) if name]
-    rest = [name for name in traffic.tensors if name not in kept]
     scale = 1e6 if max(missed.total for missed in found) >= 1e6 else 1e3
     unit = "MB" if scale == 1e6 else "KB"
     K = traffic.case.K * repeats
@@ -264,34 +259,12 @@ def order_in_l2(traffic: Traffic, cache: Cache, repeats: int = 1, orders: Sequen
         wide = shape[1] > 2 * shape[0]
         grid = figure.add_gridspec(3 if wide else 2, 1 if wide else 2, height_ratios=(1, 1, 2) if wide else (1.4, 1.6))
         for number, order in enumerate((orders[0], orders[-1])):
-            axes = figure.add_subplot(grid[number, 0] if wide else grid[0, number])
-            numbers = in_order(traffic.programs, order)
-            for at, program in enumerate(traffic.programs[n] for n in numbers):
-                if program.tile is not None:
-                    _tile(axes, program, BLUE if at < cache.resident else SILVER)
-            _frame(axes, shape, "", "")
-            axes.set_xticks([])
-            axes.set_yticks([])
-            axes.set_title(f"Y {order.name}", size=9)
+            _first_wave(
+                figure.add_subplot(grid[number, 0] if wide else grid[0, number]), traffic, order, cache.resident
+            )
         axes = figure.add_subplot(grid[-1, :])
         for row, missed in enumerate(found):
-            left = 0.0
-            parts = [(short(name), missed.fetched.get(name, 0)) for name in kept]
-            parts.append(("others", sum(missed.fetched.get(name, 0) for name in rest)))
-            for (name, size), colour, hatch in zip(parts, (SKY, ORANGE, SILVER), ("", "////", ""), strict=False):
-                axes.barh(
-                    row,
-                    size / scale,
-                    left=left,
-                    height=0.6,
-                    color=colour,
-                    edgecolor=INK,
-                    linewidth=0.5,
-                    hatch=hatch,
-                    label=name if row == 0 and size > 0.005 * missed.total else None,
-                )
-                left += size / scale
-            axes.text(left, row, f" {left:.3g} {unit}", va="center", size=9)
+            _stacked(axes, row, _by_tensor(traffic, missed.fetched), scale, unit)
         needed = found[0].distinct / scale
         axes.axvline(
             needed, color=VERMILLION, linewidth=1.4, linestyle="--", label=f"each byte once: {needed:.3g} {unit}"
@@ -313,6 +286,36 @@ def order_in_l2(traffic: Traffic, cache: Cache, repeats: int = 1, orders: Sequen
         f"each byte once would be {mega(found[0].distinct)}."
     )
     return composed(4.3, draw, alt)
+
+
+def _first_wave(axes: Axes, traffic: Traffic, order: Order, resident: int) -> None:
+    """Y's tiles; blue those of the programs that run first."""
+    for at, number in enumerate(in_order(traffic.programs, order)):
+        program = traffic.programs[number]
+        if program.tile is not None:
+            _tile(axes, program, BLUE if at < resident else SILVER)
+    _frame(axes, traffic.layouts[traffic.output].shape, "", "")
+    axes.set_xticks([])
+    axes.set_yticks([])
+    axes.set_title(f"Y {order.name}", size=9)
+
+
+def _by_tensor(traffic: Traffic, fetched: Mapping[str, int]) -> list[tuple[str, int]]:
+    """Bytes of X, of the weight and of all others."""
+    named = [name for name in (_activations(traffic), _weight(traffic)) if name]
+    rest = sum(fetched.get(name, 0) for name in traffic.tensors if name not in named)
+    return [*((short(name), fetched.get(name, 0)) for name in named), ("others", rest)]
+
+
+def _stacked(axes: Axes, row: int, parts: Sequence[tuple[str, int]], scale: float, unit: str) -> None:
+    """One bar of bytes, tensor by tensor; the first row names those that are wide enough to be seen."""
+    left, total = 0.0, sum(size for _, size in parts)
+    for (name, size), colour, hatch in zip(parts, (SKY, ORANGE, SILVER), ("", "////", ""), strict=False):
+        label = name if row == 0 and size > 0.005 * total else None
+        style: Any = {"color": colour, "hatch": hatch, "label": label, "edgecolor": INK, "linewidth": 0.5}
+        axes.barh(row, size / scale, left=left, height=0.6, **style)
+        left += size / scale
+    axes.text(left, row, f" {left:.3g} {unit}", va="center", size=9)
 
 
 # ---------------------------------------------------------------- threads
@@ -372,40 +375,35 @@ def coalesced(traffic: Traffic, found: Coalescing) -> Picture:
 
 def nibbles(traffic: Traffic) -> Picture | None:
     """Which thread holds which element of a packed word after the load; None where no tensor is packed."""
-    matrices = [(name, layout) for name, layout in traffic.layouts.items() if len(layout.shape) == 2]
-    packed = [(name, factor) for name, layout in matrices if (factor := _packing(layout.sizes)) > 1]
-    sites = [one for one in traffic.coalescing if one.kind == "load" and packed and one.tensor == packed[0][0]]
-    if not sites:
+    found = _packed_load(traffic)
+    if found is None:
         return None
-    (name, factor), found = packed[0], sites[0]
+    name, factor = found.tensor, _packing(traffic.layouts[found.tensor].sizes)
     holders = _holders(found, traffic.layouts[name])
     words = sorted({word for word, _ in holders})[:2]
     columns = sorted({column for _, column in holders})[:12]
     times = max(len(held) for held in holders.values())
     palette = (SKY, ORANGE, GREEN, SILVER, PURPLE, "#f0e442")
     title = f"{short(name)}: the thread that holds each element,\neach word loaded {'once' if times == 1 else f'{times} times in a tile'}"
-    numbers = sorted({thread for word in words for column in columns for thread in holders.get((word, column), [])})
+    numbers = sorted({thread for place in product(words, columns) for thread in holders.get(place, [])})
 
     def draw(figure: Figure) -> None:
         axes = figure.add_subplot()
-        for row, word in enumerate(words):
-            for across, column in enumerate(columns):
-                held = holders.get((word, column))
-                if not held:
-                    continue
-                wide = (across, across + 1)
-                for nibble in range(factor):
-                    thread = held[nibble * len(held) // factor]
-                    colour, at = palette[numbers.index(thread) % len(palette)], factor * row + nibble
-                    box(axes, (at, at + 1), wide, facecolor=colour, edgecolor=PAPER, linewidth=0.8)
-                    lettered(axes, across + 0.5, at + 0.5, str(thread), size=7.5, color=DARK)
+        for (row, word), (across, column) in product(enumerate(words), enumerate(columns)):
+            held = holders.get((word, column), [])
+            wide = (across, across + 1)
+            for nibble, thread in enumerate(
+                held[nibble * len(held) // factor] for nibble in range(factor if held else 0)
+            ):
+                colour, at = palette[numbers.index(thread) % len(palette)], factor * row + nibble
+                box(axes, (at, at + 1), wide, facecolor=colour, edgecolor=PAPER, linewidth=0.8)
+                lettered(axes, across + 0.5, at + 0.5, str(thread), size=7.5, color=DARK)
+            if held:
                 box(axes, (factor * row, factor * row + factor), wide, fill=False, edgecolor=INK, linewidth=1.4)
         axes.set(xlim=(0, len(columns)), ylim=(factor * len(words), 0))
         axes.set_xticks([at + 0.5 for at in range(len(columns))], [str(column) for column in columns])
-        ticks = [factor * row + nibble for row in range(len(words)) for nibble in range(factor)]
-        axes.set_yticks(
-            [tick + 0.5 for tick in ticks], [str(factor * words[tick // factor] + tick % factor) for tick in ticks]
-        )
+        elements = [str(factor * word + nibble) for word, nibble in product(words, range(factor))]
+        axes.set_yticks([at + 0.5 for at in range(len(elements))], elements)
         axes.tick_params(length=0)
         axes.set(xlabel="column n; a black frame is one word", ylabel="element k", title=title)
 
@@ -420,6 +418,14 @@ def nibbles(traffic: Traffic) -> Picture | None:
 
 
 # ---------------------------------------------------------------- parts
+
+
+def _packed_load(traffic: Traffic) -> Coalescing | None:
+    """The first load of the first matrix whose elements share words."""
+    for name, layout in traffic.layouts.items():
+        if len(layout.shape) == 2 and _packing(layout.sizes) > 1:
+            return next((one for one in traffic.coalescing if one.kind == "load" and one.tensor == name), None)
+    return None
 
 
 def _holders(found: Coalescing, layout: TensorLayout) -> dict[tuple[int, int], list[int]]:
