@@ -220,6 +220,16 @@ def test_operators_read_how_soon_a_real_server_answers():
     assert f"after {run['median_seconds']} s at the median and {run['longest_seconds']} s at most" in text
 
 
+def test_operators_read_what_kills_cost():
+    run, text = result("course_killed"), words_of("server.md")
+    server, worker, process = run["killed"].values()
+    kills = f"{sum(run['killed'].values())} kills, {server} of the server, {worker} of a worker and {process} of a process"
+    assert f"Of {run['submitted']} submissions during {kills}" in text
+    assert f"{run['kernels']} kernels have {run['verdicts']} verdicts" in text
+    assert run["accepted"] == run["submitted"]
+    assert not any(run[name] for name in ("not answered", "queued twice", "graded or answered twice", "processes left"))
+
+
 def test_instructors_read_the_table_of_cores_and_students():
     text = (ROOT / "docs" / "instructor.md").read_text(encoding="utf-8")
     written = text[text.index(students.BEGIN) + len(students.BEGIN) : text.index(students.END)].strip()
