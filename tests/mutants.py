@@ -178,6 +178,7 @@ def main() -> None:
     options.out.parent.mkdir(parents=True, exist_ok=True)
     score: dict[str, list[bool]] = {}
     with tempfile.TemporaryDirectory() as folder, options.out.open("w", encoding="utf-8") as out:
+        Path(folder).chmod(0o755)  # another user's process imports from it, too
         copy = Path(folder) / "repository"
         shutil.copytree(ROOT, copy, ignore=shutil.ignore_patterns(".git", ".venv", ".hypothesis", "build", "__pycache__"))
         for mutant in sample():
