@@ -91,13 +91,11 @@ def service_of(request: Request) -> Service:
 
 def holder(request: Request, token: str) -> Member:
     """Who holds a token. Raises 401 for one that is none, 429 where a token, or an address without one, asks too often."""
-    service, address = service_of(request), request.client.host if request.client else ""
-    held = digest(token.strip())
-    if not service.failures.take(address, 0) or not service.rates.take(held if token else address):
-        raise HTTPException(429, "too many requests; wait a few seconds", {"Retry-After": "5"})
+    service, address, held = service_of(request), request.client.host if request.client else "", digest(token.strip())
     found = service.store.member(held)
+    if not (service.rates.take(held) if found else service.failures.take(address)):
+        raise HTTPException(429, "too many requests; wait a few seconds", {"Retry-After": "5"})
     if found is None:
-        service.failures.take(address)
         raise HTTPException(401, NO_TOKEN)
     return found
 

@@ -41,12 +41,12 @@ class Rates:
         self._most = per_minute
         self._buckets: OrderedDict[str, tuple[float, float]] = OrderedDict()
 
-    def take(self, client: str, amount: int = 1) -> bool:
-        """Takes some out; False, and takes nothing, where less than one was left."""
+    def take(self, client: str) -> bool:
+        """Takes one out; False where less than one was left."""
         now = time.monotonic()
         left, since = self._buckets.pop(client, (self._most, now))
         left = min(self._most, left + (now - since) * self._most / 60)
-        self._buckets[client] = (left - amount if left >= 1 else left, now)
+        self._buckets[client] = (left - 1 if left >= 1 else left, now)
         if len(self._buckets) > MAX_CLIENTS:
             self._buckets.popitem(last=False)
         return left >= 1
