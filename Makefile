@@ -30,8 +30,8 @@ help: ## list the targets
 	@printf '\nVariables: SUBMISSION=path LAB=$(subst $() $(),|,$(basename $(notdir $(wildcard assignment/*.py)))) DEVICE=auto|cpu|cuda VENV= PYTHON=python3\n'
 
 $(VENV)/.installed: pyproject.toml constraints.txt
-	@command -v "$(PYTHON)" >/dev/null || { echo "$(PYTHON) was not found; install Python 3.11 or 3.12, or set PYTHON=" >&2; exit 2; }
-	@"$(PYTHON)" -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { echo "$(PYTHON) is $$("$(PYTHON)" -V); expected Python 3.11 or 3.12: set PYTHON=python3.12" >&2; exit 2; }
+	@command -v "$(PYTHON)" >/dev/null || { echo "$(PYTHON) was not found; install Python 3.11 to 3.14, or set PYTHON=" >&2; exit 2; }
+	@"$(PYTHON)" -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { echo "$(PYTHON) is $$("$(PYTHON)" -V); expected Python 3.11 to 3.14: set PYTHON=python3.12" >&2; exit 2; }
 	@test -x $(VENV)/bin/python || "$(PYTHON)" -m venv $(VENV)
 	@echo "installing into $(VENV) (once; torch is large) ..."
 	@$(VENV)/bin/python -m pip install --quiet --disable-pip-version-check $(PIP_OPTIONS) -c constraints.txt -e ".$(EXTRAS)"
