@@ -80,14 +80,6 @@ def edited(find: str, put: str) -> str:
     return BASE.replace(find, put)
 
 
-def test_a_mask_that_compares_with_k_in_every_turn_is_told_to_compare_with_what_is_left(tmp_path):
-    find = "x = tl.load(x_ptrs, mask=(offs_m[:, None] < M) & (offs_k[None, :] < k_left), other=0.0)"
-    (sentence,) = checked(tmp_path, edited(find, find.replace("k_left", "K"))).sentences
-    assert "its mask compares the same numbers with K in every iteration, although the pointers advance" in sentence
-    (sentence,) = checked(tmp_path, edited(find, find.replace("k_left", "k_left + 1"))).sentences
-    assert "make it false for columns from K on" in sentence
-
-
 WORD = "{}.to(tl.pointer_type(tl.int32))"
 
 
@@ -118,33 +110,69 @@ def test_a_right_kernel_is_silent(tmp_path):
     assert result.outcome.memory == ()
 
 
-def test_a_missing_row_mask(tmp_path):
-    result = checked(tmp_path, edited("mask=(offs_m[:, None] < M) & (offs_k[None, :] < k_left), other=0.0)",
-                                      "mask=offs_k[None, :] < k_left, other=0.0)"))  # fmt: skip
-    (sentence,) = result.sentences
-    line = result.line("x = tl.load(x_ptrs")
-    assert f"w8a8.py line {line}: tl.load reads row 33 of x, which has 33 rows; its mask allows that: " in sentence
-    assert "make it false for rows from M on" in sentence
+X_MASK = "mask=(offs_m[:, None] < M) & (offs_k[None, :] < k_left), other=0.0)"
+X_LOAD = f"x = tl.load(x_ptrs, {X_MASK}"
+Y_MASK = "mask=(offs_m[:, None] < M) & (offs_n[None, :] < N))\n"
+ROWS_OF_X = "x_ptrs = x_ptr + offs_m[:, None] * stride_xm + offs_k[None, :]"
+OWN_COLUMNS = "offs_n = pid_n * BLOCK_N + tl.arange(0, BLOCK_N)"
+ONE_MORE = [("tl.cdiv(K, BLOCK_K))", "tl.cdiv(K, BLOCK_K) + 1)"), (" & (offs_k[None, :] < k_left)", "")]
+SAID = {
+    "a mask that compares with K in every iteration": (
+        [(X_LOAD, X_LOAD.replace("k_left", "K"))], {},
+        ["its mask compares the same numbers with K in every iteration, although the pointers advance"], []),
+    "a mask that lets one k too many through": (
+        [(X_LOAD, X_LOAD.replace("k_left", "k_left + 1"))], {}, ["make it false for columns from K on"], []),
+    "a mask without rows": (
+        [(X_MASK, "mask=offs_k[None, :] < k_left, other=0.0)")], {},
+        ["w8a8.py line {x = tl.load(x_ptrs}: tl.load reads row 33 of x, which has 33 rows; its mask allows that: ",
+         "make it false for rows from M on"], []),
+    "a mask without columns, of a view: columns, no gaps": (
+        [(X_MASK, "mask=offs_m[:, None] < M, other=0.0)")], {"layout": "column_slice"},
+        ["reads column 48 of x, which has 48 columns; its mask allows that: make it false for columns from K on"], []),
+    "one dimension": (
+        [("tl.load(weight_scale_ptr + offs_n, mask=offs_n < N, other=1.0)", "tl.load(weight_scale_ptr + offs_n)")], {},
+        ["reads element 80 of weight_scale, which has 80 elements; mask it to elements below N"], []),
+    "before the tensor": (
+        [("x_ptrs = x_ptr + offs_m", "x_ptrs = x_ptr - stride_xm + offs_m")], {}, ["before the first element of x"], ["mask"]),
+    "a store's mask without columns": (
+        [(Y_MASK, "mask=offs_m[:, None] < M)\n")], {}, ["column 80 of y", "its mask allows that: make it false for"], []),
+    "a store's mask without rows": (
+        [(Y_MASK, "mask=offs_n[None, :] < N)\n")], {}, ["row 33 of y", "its mask allows that: make it false for"], []),
+    "one iteration too many": (
+        ONE_MORE, {"K": 64},
+        ["past the last element of x (33 x 64): the tile begins outside, element 2112 is accessed and the last is 2111",
+         "the end of the loop"], []),
+    "past the end of its rows, where the tile lies in no row below the last": (
+        ONE_MORE, {"K": 48}, ["past the last element of x (33 x 48): the tile begins outside"], ["row 33"]),
+    "past the end of a view's rows, which is not that of the tensor": (
+        [(ROWS_OF_X, ROWS_OF_X.replace("offs_k[None, :]", "(K + offs_k[None, :])"))], {"layout": "column_slice"},
+        ["reads column 48 of x (33 x 48): the tile begins outside"], ["past the last element"]),
+    "two programs at one element": (
+        [(OWN_COLUMNS, "offs_n = tl.arange(0, BLOCK_N)")], {},
+        ["tl.store writes y[0, 0], which another program writes too (programs 0 and 1)"], []),
+    "a tile that runs into its own next row": (
+        [("M) & (offs_n[None, :] < N)", "M - 1)")], {"M": 16, "N": 16},
+        ["it lands in y[1, 0], which another element of the same tile is stored to"], []),
+    "strides that are known to be wrong": (
+        [("offs_m[:, None] * stride_xm", "offs_m[:, None] * (stride_xm + 5)")], {"strides_of": "x = tl.load(x_ptrs"},
+        ["the address is wrong: its tile moves by"], ["fix that first"]),
+}  # fmt: skip
+AMONG_OTHERS = ("before the tensor", "one iteration too many", "past the end", "strides")
 
 
-def test_a_missing_column_mask_of_a_view_names_columns_not_gaps(tmp_path):
-    result = checked(tmp_path, edited("mask=(offs_m[:, None] < M) & (offs_k[None, :] < k_left), other=0.0)",
-                                      "mask=offs_m[:, None] < M, other=0.0)"), layout="column_slice")  # fmt: skip
-    (sentence,) = result.sentences
-    assert "reads column 48 of x, which has 48 columns; its mask allows that: make it false for columns from K on" in sentence
-
-
-def test_a_one_dimensional_tensor(tmp_path):
-    result = checked(tmp_path, edited("tl.load(weight_scale_ptr + offs_n, mask=offs_n < N, other=1.0)",
-                                      "tl.load(weight_scale_ptr + offs_n)"))  # fmt: skip
-    (sentence,) = result.sentences
-    assert "reads element 80 of weight_scale, which has 80 elements; mask it to elements below N" in sentence
-
-
-def test_an_access_before_the_tensor(tmp_path):
-    result = checked(tmp_path, edited("x_ptrs = x_ptr + offs_m", "x_ptrs = x_ptr - stride_xm + offs_m"))
-    assert any("before the first element of x" in sentence for sentence in result.sentences)
-    assert not any("mask" in sentence for sentence in result.sentences)
+@pytest.mark.parametrize("name", SAID)
+def test_a_bad_access_is_said_as_what_it_is(tmp_path, name):
+    """Edits of the right kernel, its sizes, what one sentence says together, and what none says. {text}: the line that holds it."""
+    edits, sizes, said, unsaid = SAID[name]
+    source = BASE
+    for find, put in edits:
+        assert source.count(find) == 1, find
+        source = source.replace(find, put)
+    result = checked(tmp_path, source, **sizes)
+    said = [re.sub(r"\{(.+)\}", lambda text: str(result.line(text[1])), words) for words in said]
+    assert [one for one in result.sentences if all(words in one for words in said)], result.sentences
+    assert len(result.sentences) == 1 or name.startswith(AMONG_OTHERS)
+    assert not [one for one in result.sentences for words in unsaid if words in one]
 
 
 ADDRESSES = {
@@ -171,50 +199,6 @@ def test_a_wrong_address_is_no_missing_mask(tmp_path, name):
     assert "mask" not in check(LAB, make_problem(LAB, SMALL, 1), result.outcome, None).message
 
 
-def test_strides_that_are_told_are_not_told_again(tmp_path):
-    source = edited("x_ptrs = x_ptr + offs_m[:, None] * stride_xm", "x_ptrs = x_ptr + offs_m[:, None] * (stride_xm + 5)")
-    result = checked(tmp_path, source, strides_of="x = tl.load(x_ptrs")
-    sentence = next(sentence for sentence in result.sentences if " of x" in sentence)
-    assert "the address is wrong: its tile moves by" in sentence
-    assert "fix that first" not in sentence
-
-
-def test_a_missing_mask_of_a_store_in_either_dimension(tmp_path):
-    """Tiles that begin inside and move by the tensor's strides lack a mask, whichever end they pass."""
-    for mask, words in (("offs_m[:, None] < M", "column 80 of y"), ("offs_n[None, :] < N", "row 33 of y")):
-        source = edited("mask=(offs_m[:, None] < M) & (offs_n[None, :] < N))\n", f"mask={mask})\n")
-        (sentence,) = checked(tmp_path, source).sentences
-        assert words in sentence
-        assert "its mask allows that: make it false for" in sentence
-
-
-def test_a_loop_of_one_turn_too_many_is_no_missing_mask(tmp_path):
-    source = edited("tl.cdiv(K, BLOCK_K))", "tl.cdiv(K, BLOCK_K) + 1)").replace("& (offs_k[None, :] < k_left)", "")
-    result = checked(tmp_path, source, K=64)
-    sentence = next(sentence for sentence in result.sentences if "of x" in sentence)
-    assert "the end of the loop" in sentence
-    assert "past the last element of x (33 x 64): the tile begins outside, element 2112 is accessed and the last is 2111" in sentence
-
-
-def test_a_tile_behind_the_end_of_its_rows_is_in_no_row_below_the_last(tmp_path):
-    """Its first element lies in the middle of the next row, where no tile begins."""
-    source = edited("tl.cdiv(K, BLOCK_K))", "tl.cdiv(K, BLOCK_K) + 1)").replace("& (offs_k[None, :] < k_left)", "")
-    result = checked(tmp_path, source, K=48)
-    said = [sentence for sentence in result.sentences if "of x" in sentence]
-    assert any("past the last element of x (33 x 48): the tile begins outside" in sentence for sentence in said)
-    assert not any("row 33" in sentence for sentence in said)
-
-
-def test_the_end_of_rows_is_not_that_of_the_tensor(tmp_path):
-    """Behind the end of a row of a view lies no element past the last one."""
-    source = edited("x_ptrs = x_ptr + offs_m[:, None] * stride_xm + offs_k", "x_ptrs = x_ptr + offs_m[:, None] * stride_xm + (K + offs_k)")
-    source = source.replace("(K + offs_k)[None, :]", "(K + offs_k[None, :])")
-    result = checked(tmp_path, source, layout="column_slice")
-    said = [sentence for sentence in result.sentences if "of x" in sentence]
-    assert any("reads column 48 of x (33 x 48): the tile begins outside" in sentence for sentence in said)
-    assert not any("past the last element" in sentence for sentence in said)
-
-
 @pytest.mark.parametrize("far", ["1 << 20", "1 << 40", "-(1 << 36)"])
 def test_a_far_access_costs_no_process(tmp_path, far):
     result = checked(tmp_path, BASE.replace("x_ptrs = x_ptr +", f"x_ptrs = x_ptr + tl.full((1, 1), {far}, tl.int64) +"))
@@ -233,14 +217,6 @@ def test_a_far_store_counts_as_an_overrun(tmp_path):
     assert result.outcome.status == "ran"
     assert result.outcome.overrun == ("y_ptr",)
     assert any(f"line {result.line('tl.store(y_ptrs')}:" in sentence for sentence in result.sentences)
-
-
-def test_two_programs_that_store_the_same_element(tmp_path):
-    result = checked(
-        tmp_path, edited("offs_n = pid_n * BLOCK_N + tl.arange(0, BLOCK_N)", "offs_n = tl.arange(0, BLOCK_N)")
-    )
-    (sentence,) = result.sentences
-    assert "tl.store writes y[0, 0], which another program writes too (programs 0 and 1)" in sentence
 
 
 def test_atomics_do_not_race(tmp_path):
@@ -410,12 +386,6 @@ def test_threads_of_a_program_that_store_over_each_other_meet_a_barrier(tmp_path
     assert result.outcome.status == "ran", result.outcome.message
     assert any(finding.fault == "thread" for finding in result.outcome.memory) == unordered
     assert sum("or store each element once" in sentence for sentence in result.sentences) == unordered
-
-
-def test_a_tile_that_runs_into_its_own_next_row(tmp_path):
-    stores = STORE.replace("M) & (offs_n[None, :] < N)", "M - 1)")
-    result = checked(tmp_path, edited(STORE, stores), M=16, N=16)
-    assert any("it lands in y[1, 0], which another element of the same tile is stored to" in sentence for sentence in result.sentences)
 
 
 def test_what_an_atomic_gives_back_of_other_programs_is_poison(tmp_path):
