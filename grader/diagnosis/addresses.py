@@ -15,10 +15,11 @@ import numpy as np
 from grader.diagnosis.definition import (
     address_nodes,
     axis_along,
+    inside_loop,
     line_along,
     line_of_base,
+    line_of_bound,
     line_of_exchange,
-    line_of_loop,
     line_of_place,
     line_of_step,
     numbers_behind,
@@ -116,6 +117,18 @@ class _Walk:
         begins_right = found.base >= 0 if sliced else found.base == 0
         return wrong or ([] if begins_right or self.side.operand.index else ["base"])
 
+    @cached_property
+    def other(self) -> _Walk:
+        """The other operand's."""
+        return replace(self, name="right" if self.name == "left" else "left")
+
+    @cached_property
+    def right(self) -> set[int]:
+        """What the store is made of, and the other operand if that alone walks as it should."""
+        return numbers_behind(
+            self.run, self.products.store, *(self.other.loads if self.other.regular and not self.regular else ())
+        )
+
     @property
     def meets_again(self) -> bool:
         """Whether an element of Y is made of some elements more than once."""
@@ -146,7 +159,7 @@ class _Walk:
         if within:
             number, along = found.lane, "one product"
         text = f"from {along} to the next, the elements of {self.side.operand.letter} are {{0}} apart"
-        line = line_along(self.run, access, number, last=not within)
+        line = line_along(self.run, access, number, last=not within, right=self.right)
         expected = f"{self.side.operand.strides[within]} = {self.strides[within]}"
         return self.observation(column, aspect, line, text, expected, number)
 
@@ -154,13 +167,16 @@ class _Walk:
         """How the operand moves on from iteration to iteration."""
         side, along_k, unit = self.side, self.strides[1], self.side.operand.unit
         line = self.line_of_step
-        if line is None and found.step == 0:  # where the other operand moves on, this one should as well
-            line = _Walk(self.run, self.products, "right" if self.name == "left" else "left").line_of_step
-        line = line or access.line
+        beside = (
+            self.other.line_of_step if line is None and found.step == 0 else None
+        )  # this one should move on there as well
+        line = line or beside or access.line
         before, after = (self.covered(i) for i in (0, 1))
         if len(before) and len(after) and after.min() - before.min() == found.step / along_k * unit:
             text = f"k of {side.operand.letter} moves by {{0}} from one iteration to the next ({span(before)}, then {span(after)})"
-            return self.observation(column, aspect, line, text, "{1}", found.step // along_k * unit, found.depth * unit)
+            text += f", that of {self.other.side.operand.letter} moves on here" if beside else ""
+            one = self.observation(column, aspect, line, text, "{1}", found.step // along_k * unit, found.depth * unit)
+            return replace(one, beside=beside is not None)
         text = f"the addresses of {side.operand.letter} move by {{0}} from one iteration to the next"
         expected = f"{{1}} times {side.operand.strides[1]} = {along_k}"
         return self.observation(column, aspect, line, text, expected, found.step, found.depth)
@@ -175,11 +191,11 @@ class _Walk:
             text = f"for {noun} {low}:{high + 1} of Y rows {low + shift}:{high + shift + 1} of {letter} are loaded, "
             text += f"{{0}} {'before' if shift < 0 else 'after'} their own"
             axis = axis_along(access, along_row, last=True)
-            line = line_of_base(self.run, access, axis, shared=numbers_behind(self.run, self.products.store))
+            line = line_of_base(self.run, access, axis, right=self.right)
             return self.observation(column, "rows begin", line, text, f"rows {low}:{high + 1}", abs(shift))
         if found.base % along_k or found.base < 0:
             return None
-        line = line_along(self.run, access, along_k, last=False)
+        line = line_along(self.run, access, along_k, last=False, right=self.right)
         begin = found.base // along_k * self.side.operand.unit
         text = f"the first product{' of a later tile' if walked else ''} takes {letter} from k = {{0}} on"
         return self.observation(column, "k begins", line, text, "k = 0", begin)
@@ -201,14 +217,13 @@ class _Walk:
     @property
     def line_of_step(self) -> int | None:
         """Where the addresses move on from the first iteration to the second."""
-        loads = []
-        for iteration in (0, 1):
-            at = np.flatnonzero(self.products.iteration == iteration)
-            load = load_of(self.run, self.side, int(at[0])) if len(at) else None
-            if load is None:
-                return None
-            loads.append(load)
-        return line_of_step(self.run, *loads)
+        return line_of_step(self.run, self.loads[0], self.loads[1], self.right) if len(self.loads) == 2 else None
+
+    @cached_property
+    def loads(self) -> list[Node]:
+        """Those of the first iteration and the second."""
+        places = (np.flatnonzero(self.products.iteration == iteration)[:1] for iteration in (0, 1))
+        return [load for at in places for p in at if (load := load_of(self.run, self.side, int(p)))]
 
     def covered(self, iteration: int) -> Array:
         here = (self.products.iteration == iteration) & self.side.asked[0]
@@ -231,7 +246,7 @@ def _other_row(walk: _Walk, wrong: Array) -> Observation:
     """The first element of another row that is multiplied, where no coefficient says why."""
     run, products, side = walk.run, walk.products, walk.side
     e, p = first_of(products, wrong)
-    line = line_of_place(run, products, side, e, p, "rows", products.store)
+    line = line_of_place(run, products, side, e, p, "rows", numbers_behind(run, products.store))
     height, own = side.operand.height, products.rows(side)
     index_of, other = products.left.operand.index_of, products.left
     alike = (
@@ -240,7 +255,7 @@ def _other_row(walk: _Walk, wrong: Array) -> Observation:
     if (
         alike and not ((side.row - own[:, None])[wrong] % height).any()
     ):  # whole blocks of another row, with their places in X
-        line = line_of_loop(run, products, "stop" if products.iteration[p] else "start") or line
+        line = line_of_bound(run.text, inside_loop(run, products), "stop" if products.iteration[p] else "start") or line
     text = f"for {products.element(e)}, {element(run, side, e, p)} is multiplied"
     expected = f"row {own[e]} of {side.operand.letter}"
     return products.seen("rows", f"{walk.name} place", line, text, expected, p=p)
@@ -273,7 +288,7 @@ def check_k(run: Run, products: Products) -> list[Observation]:
     others = [
         load for walk in walks if len(blamed) == 1 and walk not in blamed and (load := load_of(run, walk.side, p))
     ]
-    line = line_of_place(run, products, blamed[0].side, e, p, "k", *others)
+    line = line_of_place(run, products, blamed[0].side, e, p, "k", numbers_behind(run, *others))
     text = f"for {products.element(e)}, {element(run, left, e, p)} meets {element(run, right, e, p)}"
     return [products.seen("k", "meet", line, text, "the same k on both sides", p=p)]
 

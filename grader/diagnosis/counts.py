@@ -8,17 +8,15 @@ import numpy as np
 
 from grader.diagnosis.addresses import line_between_slices, line_of_slice
 from grader.diagnosis.definition import (
-    has_step,
+    begins_alike,
     inside_loop,
     is_cut,
+    line_of_bound,
     line_of_condition,
-    line_of_loop,
     line_of_mask,
     line_of_skip,
-    loop_around,
     loops_around,
     mask_nodes,
-    rounds,
 )
 from grader.diagnosis.fit import named
 from grader.diagnosis.flow import Term
@@ -102,16 +100,15 @@ def _line(run: Run, parts: Sequence[Products], which: str, amiss: Array) -> int 
     skipped = line_of_skip(run.text, inside) if loops and not np.isin(amiss, met).any() else None
     if skipped and (not beyond or _loaded(run, one, amiss)):
         return skipped
-    if beyond and len(loops) > 1 and rounds(run, one.program, loops[0]) != 1:
+    if beyond and len(loops) > 1:
         inside = loops[0]  # what the inner loop does is right each time
     when = one.iteration[one.live[0] & (one.left.k[0] == amiss[0])]
-    if len(parts) == 1 and len(np.unique(when)) > 1 and loops and has_step(run.text, inside):
+    if len(parts) == 1 and len(np.unique(when)) > 1 and loops:
         which = "step"  # what is met in two of its turns
-    line = line_of_loop(run, one, which, inside) or one.store.line
+    line = line_of_bound(run.text, inside, which if one.flow.terms else "stop") or one.store.line
     if len(parts) > 1 and which == "start" and (moved := line_between_slices(run, parts)):
         return moved
-    loop = loop_around(run.text, inside) if len(parts) > 1 else None
-    return line_of_slice(run, one) if loop is not None and line == loop.lineno else line
+    return line_of_slice(run, one) if len(parts) > 1 and begins_alike(run.text, inside) else line
 
 
 def _loaded(run: Run, one: Products, k: Array) -> bool:
@@ -130,7 +127,7 @@ def _line_of_condition(run: Run, parts: Sequence[Products], amiss: Array) -> int
     deep = {node.line for node in dots if nodes[node.inputs[0]].shape[-1] >= len(amiss)}
     for line in again or deep - mine:
         beside = max((other or 0 for other in mine - {line}), default=0)
-        if line and (beside or not mine) and (found := line_of_condition(run.text, line, beside, leaving=False)):
+        if line and (beside or not mine) and (found := line_of_condition(run.text, line, beside)):
             return found
     return None
 

@@ -1,15 +1,19 @@
-"""Which line to change: where the variable that carries what deviates was defined.
+"""Which line to change: where what deviates was made.
 
-Two roads lead back. The tape leads from a load or a store along what its addresses, its mask and its values were computed with, by
-their numbers. It does not lead through Python's own numbers, such as a loop's bounds, nor to a condition that was not met; there the
-text tells, by the names that a line uses. The tape comes first here, and the text behind it.
+One rule, `line_to_blame`: of all that the deviating thing is made of, what something right is made of too is not at fault. Of what is left
+the last is, the nearest to the use; where nothing is left the use itself is, the load, store or product. What differs from question to
+question is which part of the thing deviates: one axis of a tile, what moves on, what depends on a program, what a mask compares.
+
+Two roads lead back. The tape leads from a load or a store along what its addresses, its mask and its values were made of, by their
+numbers. It does not lead through Python's own numbers, such as a loop's bounds, nor to a condition that was not met; there the text
+tells, by the names that a line uses. The tape comes first here, and the text behind it.
 """
 
 from __future__ import annotations
 
 import ast
 import contextlib
-from collections.abc import Callable, Container, Iterator, Sequence
+from collections.abc import Callable, Container, Iterable, Sequence
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
@@ -31,18 +35,33 @@ ORDERS = ("reshape", "trans", "join", "cat", "gather", "split")
 
 
 def address_nodes(run: Run, access: Node) -> list[Node]:
-    """The nodes that a load's or store's addresses were computed with, in the order in which they were made."""
-    pointer = access.inputs[0] if access.op == "load" else access.inputs[1]
-    return behind(run, pointer, stop=lambda node: node.op in ("load", "dot"))
+    """The nodes that a load's or store's addresses were made of, in the order in which they were made."""
+    return behind(run, access.inputs[0 if access.op == "load" else 1], stop=is_brought)
 
 
-def numbers_behind(run: Run, *right: Node) -> set[int]:
-    """The nodes that the addresses of some accesses were computed with. Where these are right, so are they."""
-    return {node.number for access in right for node in address_nodes(run, access)}
+def pointers_of(run: Run, access: Node) -> list[Node]:
+    """Those of them that put the parts of an address together."""
+    return [node for node in address_nodes(run, access) if node.op == "addptr"]
+
+
+def mask_nodes(run: Run, access: Node) -> list[Node]:
+    """The same of its mask; none without one."""
+    which = 1 if access.op == "load" else 2
+    return [node for number in access.inputs[which : which + 1] for node in behind(run, number, stop=is_brought)]
+
+
+def is_brought(node: Node) -> bool:
+    """What ends the way back from an address: a number that was loaded, or multiplied as a matrix."""
+    return node.op in ("load", "dot")
+
+
+def is_program_id(node: Node) -> bool:
+    """What tells programs apart."""
+    return node.op == "get_program_id"
 
 
 def behind(run: Run, number: int, stop: Asked = lambda node: False) -> list[Node]:
-    """A node and all that it was computed from, in the order in which they were made."""
+    """A node and all that it was made of, in the order in which they were made."""
     waiting, seen = [number], {number}
     while waiting:
         node = run.tape.nodes[waiting.pop()]
@@ -53,6 +72,20 @@ def behind(run: Run, number: int, stop: Asked = lambda node: False) -> list[Node
                 seen.add(i)
                 waiting.append(i)
     return [run.tape.nodes[i] for i in sorted(seen)]
+
+
+def numbers_behind(run: Run, *right: Node) -> set[int]:
+    """The nodes that some accesses were made of. Where these are right, so are they."""
+    return {node.number for access in right for nodes in (address_nodes, mask_nodes) for node in nodes(run, access)}
+
+
+def line_to_blame(made: Iterable[Node], use: Node, right: Container[int] = ()) -> int | None:
+    """The line of the last of the nodes that something is made of, without those that something right is made of too; that of the use where
+    none is left."""
+    left = [
+        node.line for node in made if node.inputs and node.line not in (None, use.line) and node.number not in right
+    ]
+    return left[-1] if left else use.line
 
 
 def axis_along(access: Node, step: int, *, last: bool) -> int | None:
@@ -66,12 +99,45 @@ def axis_along(access: Node, step: int, *, last: bool) -> int | None:
     return found[-1 if last else 0] if found else None
 
 
-def line_along(run: Run, access: Node, step: int, *, last: bool) -> int | None:
-    """Where what moves an access's addresses by `step` along one axis was last computed by itself, before it met the other axes."""
+def line_along(run: Run, access: Node, step: int, *, last: bool, right: Container[int] = ()) -> int | None:
+    """Where what moves an access's addresses by `step` along one axis was made, before it met the other axes."""
     axis = axis_along(access, step, last=last)
-    nodes = address_nodes(run, access) if axis is not None else []
-    alone = [node.line for node in nodes if node.line is not None and varies_along(run, node, access.shape) == {axis}]
-    return alone[-1] if alone else access.line
+    lanes = [] if axis is None else lanes_along(run, access, axis)
+    made = [node for node, numbers in lanes if (np.diff(numbers) == step).all() and (step != 1 or node.op == "tile")]
+    return line_to_blame([*pointers_of(run, access), *made], access, right)
+
+
+def lanes_along(run: Run, access: Node, axis: int) -> list[tuple[Node, Array]]:
+    """What varies along one axis of an access's tile alone, and its numbers there."""
+    found = []
+    for node in nodes_along(run, access, axis):
+        with contextlib.suppress(Untraceable):
+            values = run.provenance.values(node.number).astype(np.int64).reshape(-1)
+            found += [(node, values)] if values.size == access.shape[axis] else []
+    return found
+
+
+def nodes_along(run: Run, access: Node, axis: int, nodes: Sequence[Node] | None = None) -> list[Node]:
+    """Those of some nodes, such as that of an access's addresses, that vary along one axis of its tile alone, by their numbers or by
+    their shape, and vectors that become such."""
+    found: dict[int, Node] = {}
+    vectors: set[int] = set()
+    for node in reversed(address_nodes(run, access) if nodes is None else nodes):
+        long = [one for one, length in enumerate(node.shape) if length > 1]
+        shaped = len(node.shape) == len(access.shape) > 1 and long == [axis] and "ptr" not in node.type
+        if shaped or node.number in vectors or varies_along(run, node, access.shape) == {axis}:
+            found[node.number] = node
+            sources = map(run.tape.nodes.__getitem__, node.inputs)
+            vectors |= {one.number for one in sources if len(one.shape) == 1 and one.size == node.size > 1}
+    return list(found.values())[::-1]
+
+
+def nodes_behind_axis(run: Run, access: Node, axis: int | None) -> list[Node]:
+    """What an access's addresses were made of, of one axis alone if there is one."""
+    if axis is None:
+        return address_nodes(run, access)
+    along = [node.number for node in nodes_along(run, access, axis)]
+    return [run.tape.nodes[i] for i in sorted({one.number for number in along for one in behind(run, number)})]
 
 
 def varies_along(run: Run, node: Node, shape: tuple[int, ...]) -> set[int]:
@@ -91,42 +157,27 @@ def varies_along(run: Run, node: Node, shape: tuple[int, ...]) -> set[int]:
     }
 
 
-def line_of_step(run: Run, first: Node, second: Node) -> int | None:
-    """Where an address moves on from one iteration to the next: the first of what the second access was computed with, and the first
-    access was not, that goes on with something older, else by the text. None where it does not move on, or all of it is made in
-    the access's own line."""
-    before = {node.number for node in address_nodes(run, first)}
-    fresh = [node for node in address_nodes(run, second) if node.number not in before and node.line is not None]
-    carried = [node.line for node in fresh if node.line != second.line and not before.isdisjoint(node.inputs)]
-    return carried[0] if carried else line_of_update(run.text, second.line or 0)
-
-
-def is_program_id(node: Node) -> bool:
-    """What tells programs apart."""
-    return node.op == "get_program_id"
-
-
 def line_of_base(
-    run: Run, access: Node, axis: int | None = None, given: Asked = is_program_id, shared: Container[int] = ()
+    run: Run, access: Node, axis: int | None = None, given: Asked = is_program_id, right: Container[int] = ()
 ) -> int | None:
     """Where what a tile begins with along one axis was made of something given, such as a program id; None: along any axis.
 
     Of `pid_m * BLOCK_M + tl.arange(0, BLOCK_M)` that is the line that made pid_m, or this one where pid_m is a program id itself, or
-    something that is right is made of it too, which is in `shared`. Where nothing depends on what is given, the line where the
-    lanes begin.
+    something right is made of it too. Where nothing depends on what is given, the line where the lanes begin.
     """
     nodes = nodes_behind_axis(run, access, axis)
-    made = [node for node in _computed_with(nodes, given) if node.line is not None]
-    scalars = [node for node in made if node.size == 1 and "addptr" not in node.op]
-    merged = next((node.line for node in made if node.size > 1), None)
-    if not scalars:
+    made = _made_with(nodes, given)
+    if not made:
         return next((node.line for node in nodes if node.op == "make_range" and node.line), access.line)
-    earlier = [node.line for node in scalars if node.line != merged and not given(node) and node.number not in shared]
-    return earlier[-1] if earlier else merged or scalars[-1].line
+    tiles = [node for node in made if node.size > 1 and node.line][:1]
+    numbers = (node for node in made if node.size == 1 and "addptr" not in node.op and not given(node))
+    return line_to_blame(
+        [*tiles, *(node for node in numbers if node.line not in {one.line for one in tiles})], access, right
+    )
 
 
-def _computed_with(nodes: Sequence[Node], given: Asked) -> list[Node]:
-    """Those of some nodes, in their order, that are given or depend on one that is."""
+def _made_with(nodes: Sequence[Node], given: Asked) -> list[Node]:
+    """Those of some nodes, in their order, that are given or made with one that is."""
     found: dict[int, Node] = {}
     for node in nodes:
         if given(node) or not found.keys().isdisjoint(node.inputs):
@@ -134,46 +185,14 @@ def _computed_with(nodes: Sequence[Node], given: Asked) -> list[Node]:
     return list(found.values())
 
 
-def nodes_behind_axis(run: Run, access: Node, axis: int | None) -> list[Node]:
-    """What an access's addresses were computed with, of one axis alone if there is one, in the order in which it was made."""
-    nodes = address_nodes(run, access)
-    if axis is None:
-        return nodes
-    along = [node.number for node in _nodes_along(run, nodes, access.shape, axis)]
-    return [run.tape.nodes[i] for i in sorted({one.number for number in along for one in behind(run, number)})]
-
-
-def line_of_count(run: Run, access: Node, counts: tuple[int, int]) -> int | None:
-    """Where M or N, behind an access's addresses, was divided to a number of tiles that is not this one; None where none was."""
-    sizes: dict[int, set[int]] = {}
-    last: dict[int | None, Node] = {}
-    divided: dict[int | None, int] = {}
-    for node in address_nodes(run, access):
-        of = set().union(*(sizes.get(i, {-1} if is_program_id(run.tape.nodes[i]) else set()) for i in node.inputs))
-        if node.op == "argument" and node.data is not None and node.size == 1:
-            of = {axis for axis in (0, 1) if int(node.data.reshape(-1)[0]) == run.sizes[axis]}
-        if is_program_id(node) or -1 in of:
-            of = {-1}
-        sizes[node.number] = of
-        if node.size == 1 and of in ({0}, {1}) and node.data is not None:
-            last[node.line] = node
-            divided.update({node.line: max(of)} if "div" in node.op else {})
-    made = {line: int(run.provenance.values(node.number).reshape(-1)[0]) for line, node in last.items()}
-    return next((line for line, axis in divided.items() if made[line] != counts[axis]), None)
-
-
-def _nodes_along(run: Run, nodes: Sequence[Node], shape: tuple[int, ...], axis: int) -> list[Node]:
-    """Those of some nodes that vary along this axis of a tile alone, by their numbers or by their shape, and vectors that become such."""
-    found: dict[int, Node] = {}
-    vectors: set[int] = set()
-    for node in reversed(nodes):
-        long = [one for one, length in enumerate(node.shape) if length > 1]
-        shaped = len(node.shape) == len(shape) > 1 and long == [axis] and "ptr" not in node.type
-        if shaped or node.number in vectors or varies_along(run, node, shape) == {axis}:
-            found[node.number] = node
-            sources = map(run.tape.nodes.__getitem__, node.inputs)
-            vectors |= {one.number for one in sources if len(one.shape) == 1 and one.size == node.size > 1}
-    return list(found.values())[::-1]
+def line_of_step(run: Run, first: Node, second: Node, right: Container[int] = ()) -> int | None:
+    """Where an address moves on from one iteration to the next: the first of what the second access was made of, and the first access
+    was not, that goes on with something older, else the first of all. None where it does not move on."""
+    before = {node.number for node in address_nodes(run, first)}
+    fresh = [node for node in address_nodes(run, second) if node.number not in before and node.line is not None]
+    left = [node for node in fresh if node.inputs and node.line != second.line and node.number not in right]
+    carried = [node for node in left if not before.isdisjoint(node.inputs)]
+    return (carried or left or [second])[0].line if fresh else None
 
 
 def start_of_sum(run: Run, number: int) -> int | None:
@@ -205,30 +224,13 @@ def inside_loop(run: Run, products: Products) -> int:
     return inside if loops_around(run.text, inside) else run.tape.caller(inside) or inside
 
 
-def line_of_loop(run: Run, products: Products, which: str, inside: int | None = None) -> int | None:
-    """What decides which products reach a tile: the "start" or the "stop" of the loop that makes them; the condition of its store where
-    that is all that comes between them, or instead of them. inside: a line in that loop."""
-    inside, stored, terms = inside or inside_loop(run, products), products.store.line or 0, products.flow.terms
-    loop = loop_around(run.text, inside)
-    between = loop is not None and loop.lineno < stored <= (loop.end_lineno or 0)
-    deciding = line_of_condition(run.text, stored, inside, leaving=not between) if between or not terms else None
-    return deciding or line_of_bound(run.text, inside, which if terms else "stop")
-
-
-def rounds(run: Run, program: int, loop: int) -> int:
-    """How often a program came to the loop of a line from elsewhere in the loop around it; 1 where it runs that one alone."""
-    loops = (loop_around(run.text, line) for line in (loop + 1, loop))
-    inner, outer = (range(one.lineno + 1, _last(one) + 1) for one in loops if one)
-    within = [line in inner for node in run.tape.programs[program] if (line := run.tape.nodes[node].line) in outer]
-    return sum(now and not before for before, now in zip([False, *within], within, strict=False)) or len(within[:1])
-
-
-def line_of_place(run: Run, products: Products, side: Side, e: int, p: int, column: str, *right: Node) -> int | None:
-    """Where an operand came to another place than its own, "rows" or "k", in the first product that shows it. right: accesses that did
-    not.
+def line_of_place(
+    run: Run, products: Products, side: Side, e: int, p: int, column: str, right: Container[int]
+) -> int | None:
+    """Where an operand came to another place than its own, "rows" or "k", in the first product that shows it.
 
     Where the right element was loaded into something else, the wrong one of two is used. Else what first goes wrong decides: a later
-    iteration by what moves on, the lanes of a tile by where they got their order, a whole tile by where its beginning was made.
+    iteration by what moves on, the lanes of a tile by where they got their numbers, a whole tile by where its beginning was made.
     """
     access = run.load_of(int(side.node[p]), side.operand.tensor)
     if access is None:
@@ -245,34 +247,21 @@ def line_of_place(run: Run, products: Products, side: Side, e: int, p: int, colu
             access.line if stays and inner != other else moved or access.line
         )  # what moves on in a loop around is no step
     axis = changing_axis(side.operand.place(run.problem, access.offsets)[column == "k"])
-    shared = numbers_behind(run, *right)
-    made = None if axis is None else line_of_order(run, access, axis, shared)
-    if made is None and run.config.split_k > 1 and column == "k":
+    strides = [run.problem.scalars[name] for name in side.operand.strides] or [1, 1]
+    sliced = run.config.split_k > 1 and column == "k"  # whose beginning is the loop's
+    made = None if axis is None else line_of_lanes(run, access, axis, 0 if sliced else strides[column == "k"], right)
+    if made is None and sliced:
         made = line_of_bound(run.text, access.line or 0, "start")
-    elif made is None and axis is not None:
-        strides = [run.problem.scalars[name] for name in side.operand.strides] or [1, 1]
-        made = line_of_lanes(run, access, axis, strides[column == "k"], shared)
-    return made or line_of_argument(run.text, access.line or 0, "pointer") or access.line
+    return made or line_to_blame(pointers_of(run, access), access, right)
 
 
-def line_of_element(run: Run, load: Node, taken: Array, own: Array, *right: Node) -> int | None:
-    """Where a load's addresses came to other elements than their own; here where all that is made there is in accesses that are right,
-    too. taken, own: offsets of some lanes.
-
-    Apart along one axis of the tensor, where their number there was made; the same for all lanes, where these begin if no program id
-    is in it. Else where the pointer was made.
-    """
-    pointer = line_of_argument(run.text, load.line or 0, "pointer") or load.line
-    differ, rest = [], np.stack([own, taken])
-    for stride in sorted(run.problem.tensors[load.tensor].stride(), reverse=True):
-        numbers, rest = np.divmod(rest, max(1, stride))
-        differ += [stride] if (numbers[0] != numbers[1]).any() else []
-    strides = {name for name, size in run.problem.scalars.items() if name.startswith("stride") and [size] == differ}
-    nodes = address_nodes(run, load)
-    alike = (own - taken == own[0] - taken[0]).all() and not any(map(is_program_id, nodes))
-    line = line_of_index(run.text, load.line or 0, strides) or (line_of_base(run, load) if alike else pointer)
-    made, known = [node for node in nodes if node.line == line], numbers_behind(run, *right)
-    return load.line if made and all(is_program_id(one) or one.number in known for one in made) else line
+def line_of_element(run: Run, load: Node, right: Container[int]) -> int | None:
+    """Where a load's addresses came to other elements than their own."""
+    pointers = pointers_of(run, load)
+    lines = {node.line for node in pointers}
+    return line_to_blame(
+        [*pointers, *(node for node in address_nodes(run, load) if node.line not in lines)], load, right
+    )
 
 
 def changing_axis(along: Array) -> int | None:
@@ -280,31 +269,18 @@ def changing_axis(along: Array) -> int | None:
     return next((axis for axis in range(along.ndim) if (np.diff(along, axis=axis) != 0).any()), None)
 
 
-def line_of_order(run: Run, access: Node, axis: int, shared: Container[int] = ()) -> int | None:
-    """Where the lanes along one axis got the distances that they have in the end, up to a factor; None where they are even."""
-    made = [(node.line, np.diff(values)) for node, values in _along(run, access, axis, shared)]
+def line_of_lanes(run: Run, access: Node, axis: int, stride: int, right: Container[int] = ()) -> int | None:
+    """Where the lanes along one axis got the numbers that, times a stride, are in the addresses; of uneven ones the distances, up to a
+    factor. None where something right is made of them too."""
+    made = lanes_along(run, access, axis)
     final = made[-1][1] if made else np.zeros(1)
-    if (final == final[0]).all():
-        return None
-    alike = (line for line, one in made if line and (one * np.abs(final).max() == final * np.abs(one).max()).all())
-    return next(alike, None)
-
-
-def line_of_lanes(run: Run, access: Node, axis: int, stride: int, shared: Container[int] = ()) -> int | None:
-    """Where the lanes along one axis got the numbers that, times a stride, are in the addresses."""
-    made = _along(run, access, axis, shared)
-    computed = ((node, values) for node, values in made if node.line and node.op not in ("make_range", *MOVES))
-    return next((node.line for node, values in computed if (values * stride == made[-1][1]).all()), None)
-
-
-def _along(run: Run, access: Node, axis: int, shared: Container[int] = ()) -> list[tuple[Node, Array]]:
-    """The nodes of an access's addresses that vary along one axis of its tile alone, in their order, and their numbers there."""
-    found = []
-    for node in _nodes_along(run, address_nodes(run, access), access.shape, axis):
-        with contextlib.suppress(Untraceable):
-            values = run.provenance.values(node.number).astype(np.int64).reshape(-1)
-            found += [(node, values)] if values.size == access.shape[axis] and node.number not in shared else []
-    return found
+    steps, even = np.diff(final), len(np.unique(np.diff(final))) < 2
+    for node, values in made:
+        one = np.diff(values)
+        alike = values * stride == final if even else one * np.abs(steps).max() == steps * np.abs(one).max()
+        if node.line and node.number not in right and node.op not in ("make_range", *MOVES) and alike.all():
+            return node.line
+    return None
 
 
 def is_cut(run: Run, access: Node) -> bool:
@@ -313,29 +289,19 @@ def is_cut(run: Run, access: Node) -> bool:
 
 
 def line_of_mask(
-    run: Run, access: Node, along: Array, end: int | None = None, others: Container[int] = ()
+    run: Run, access: Node, along: Array, end: int | None = None, right: Container[int] = ()
 ) -> int | None:
     """Where an access's mask was made, by itself along the axis in which `along`, shaped as its tile, changes; of one that should let
-    these numbers through up to an end, and compares with something else, where that was made. others: nodes of masks that are of
-    another axis, so that it is wrong to use them here."""
+    these numbers through up to an end, and compares with something else, where that was made."""
     if is_cut(run, access):
         return (line_of_shape(run.text, access.line or 0) if access.op == "load" else None) or access.line
     axis, nodes = changing_axis(along), mask_nodes(run, access)
-    asked = [node for node in nodes if node.type == "int1" and node.op not in MOVES and node.number not in others]
-    along_axis = [] if axis is None else _nodes_along(run, nodes, access.shape, axis)
-    alone = [node for node in asked if node in along_axis]
+    asked = [node for node in nodes if node.type == "int1" and node.op not in MOVES and node.number not in right]
+    alone = [] if axis is None else [node for node in nodes_along(run, access, axis, nodes) if node in asked]
     if not alone or axis is None:
-        return asked[-1].line if asked else line_of_argument(run.text, access.line or 0, "mask") or access.line
+        return line_to_blame(asked, access)
     numbers = np.moveaxis(along, axis, 0).reshape(along.shape[axis], -1)[:, 0]
-    return (None if end is None else _line_of_limit(run, alone[0], numbers, end)) or alone[-1].line
-
-
-def mask_nodes(run: Run, access: Node, axis: int | None = None) -> list[Node]:
-    """The nodes that an access's mask was computed with, of one axis alone if there is one; none without a mask."""
-    which = 1 if access.op == "load" else 2
-    made = [behind(run, number, lambda node: node.op in ("load", "dot")) for number in access.inputs[which : which + 1]]
-    nodes = made[0] if made else []
-    return nodes if axis is None else _nodes_along(run, nodes, access.shape, axis)
+    return (None if end is None else _line_of_limit(run, alone[0], numbers, end)) or line_to_blame(alone, access)
 
 
 def _line_of_limit(run: Run, compared: Node, along: Array, end: int) -> int | None:
@@ -351,7 +317,7 @@ def _line_of_limit(run: Run, compared: Node, along: Array, end: int) -> int | No
             made = run.tape.nodes[other]
             while made.op in MOVES and made.inputs:
                 made = run.tape.nodes[made.inputs[0]]
-            return made.line if made.inputs else _line_of_compared(run.text, compared.line or 0)
+            return made.line if made.inputs else None
     return None
 
 
@@ -369,6 +335,14 @@ def line_of_exchange(run: Run, products: Products, side: Side, p: int, access: N
     if right is access:
         return next((node.line for node in way if node.op in ORDERS and access.number < node.number), None)
     return next((node.line for node in way if access.number in node.inputs and node.op not in MOVES), term.line)
+
+
+def line_of_laying(run: Run, load: Node, number: int) -> int | None:
+    """Where what was loaded was laid along an axis of what it is used for, else where it is first used, on its way to a node; None where
+    it comes there as it is."""
+    way = _made_with(behind(run, number), lambda node: node is load)[1:]
+    laid = (node.line for node in way if node.op == "expand_dims")
+    return next(laid, None) or next((node.line for node in way if node.op not in MOVES), None)
 
 
 def line_of_moved(run: Run, store: Node) -> int | None:
@@ -462,46 +436,45 @@ def last_loop(text: str, line: int) -> Loop | None:
 
 
 def made_before(text: str, names: set[str], line: int) -> int | None:
-    """Where one of these names was assigned last, above a line of the same function."""
-    return max((one.lineno for one in _before(text, line) if names & _targets(one)), default=None)
+    """Where one of these names was made last, above a line of the same function; what a helper gives back, in the helper."""
+    made = max((one for one in _before(text, line) if names & _targets(one)), key=lambda one: one.lineno, default=None)
+    called = made.value.func if made and isinstance(made.value, ast.Call) else None
+    if called and ast.unparse(called).endswith("program_id"):  # which is given, so it is right
+        return None
+    inside = line_of_result(text, called.id) if isinstance(called, ast.Name) else None
+    return inside or (made.lineno if made else None)
+
+
+def begins_alike(text: str, inside: int) -> bool:
+    """Whether the loop around a line begins with the same number in all programs."""
+    loop = loop_around(text, inside)
+    return isinstance(loop, ast.For) and isinstance(_bounds_of(loop).get("start", ast.Constant(0)), ast.Constant)
+
+
+def _bounds_of(loop: ast.For) -> dict[str, ast.expr]:
+    """The start, stop and step of the range that a loop runs over, as far as they are given."""
+    given = getattr(loop.iter, "args", [])
+    return dict(zip(("start", "stop", "step") if len(given) > 1 else ("stop",), given, strict=False))
 
 
 def line_of_bound(text: str, inside: int, which: str) -> int | None:
-    """The line that made the "start" or the "stop" of the loop around a line, the loop's own where that says it itself, or its "step"."""
+    """The line that made the "start", the "stop" or the "step" of the loop around a line; the loop's own where that says it itself."""
     loop = loop_around(text, inside)
     if loop is None:
         return None
     if isinstance(loop, ast.While):
-        return _line_of_test(text, loop, which) or loop.lineno
-    if not isinstance(loop.iter, ast.Call) or not loop.iter.args:
-        return loop.lineno
-    arguments = loop.iter.args
-    if which == "step":
-        return loop.lineno
-    if len(arguments) == 3 and isinstance(arguments[2], ast.UnaryOp):  # downwards
-        which = "stop" if which == "start" else "start"
-    if which == "start" and len(arguments) == 1:  # what begins at 0 is the loop's own number, so its first use decides
-        return line_of_use(text, inside) or loop.lineno
-    bound = arguments[min(1, len(arguments) - 1)] if which == "stop" else arguments[0]
-    return (made_before(text, _uses(bound), loop.lineno) if isinstance(bound, ast.Name) else None) or loop.lineno
-
-
-def has_step(text: str, inside: int) -> bool:
-    """Whether the loop around a line says by how much it moves on."""
-    loop = loop_around(text, inside)
-    return isinstance(loop, ast.For) and isinstance(loop.iter, ast.Call) and len(loop.iter.args) == 3
-
-
-def _line_of_test(text: str, loop: ast.While, which: str) -> int | None:
-    """Where a bound of a loop was made whose condition compares names: its "stop", or the "start" of what moves on."""
-    if not isinstance(loop.test, ast.Compare) or not {
-        type(one) for one in (loop.test.left, *loop.test.comparators)
-    } <= {ast.Name}:
-        return None
-    if isinstance(loop.test.ops[0], ast.LtE | ast.GtE):  # one more than up to its bound: the condition says so
-        return None
-    moving = set() if which == "start" else set().union(*map(_targets, _within(text, loop)))
-    return made_before(text, _uses(loop.test) - moving, loop.lineno)
+        moving = set() if which == "start" else set().union(*map(_targets, _within(text, loop)))
+        further = isinstance(loop.test, ast.Compare) and isinstance(
+            loop.test.ops[0], ast.LtE | ast.GtE
+        )  # than to its bound
+        names = set() if further else _uses(loop.test) - moving or _uses(loop.test)
+    else:
+        bounds = _bounds_of(loop)
+        if isinstance(bounds.get("step"), ast.UnaryOp):  # downwards
+            which = {"start": "stop", "stop": "start"}.get(which, which)
+        bound = bounds.get(which) or bounds.get("start")
+        names = _uses(bound) if isinstance(bound, ast.Name) else set()
+    return made_before(text, names, loop.lineno) or loop.lineno
 
 
 def _within(text: str, block: Around) -> list[Assigns]:
@@ -509,49 +482,19 @@ def _within(text: str, block: Around) -> list[Assigns]:
     return [one for one in _made(text) if block.lineno < one.lineno <= _last(block)]
 
 
-def line_of_use(text: str, line: int) -> int | None:
-    """The first statement, before a line inside a loop that counts, that makes something of the loop's number and that the line uses."""
-    loop = loop_around(text, line)
-    if not isinstance(loop, ast.For):
-        return None
-    counted = _names(loop.target)
-    using = (one for one in _behind(text, line, loop) if counted & _uses(one.value))
-    used = min(using, key=lambda one: one.lineno, default=None)
-    return None if used is None else made_before(text, _uses(used.value) - counted, loop.lineno) or used.lineno
-
-
-def line_of_update(text: str, line: int) -> int | None:
-    """Where what a line uses moves on from one iteration of the loop around it to the next."""
-    for loop in loops_around(text, line):
-        counted = _names(loop.target) if isinstance(loop, ast.For) else set()
-        behind = list(_behind(text, line, loop))
-        moved = [one for one in behind if isinstance(one, ast.AugAssign) or _targets(one) & _uses(one.value)]
-        loads = (call for call in _calls(text, line) if call.args and ast.unparse(call.func).endswith("load"))
-        if not moved and any(counted & _uses(call.args[0]) for call in loads):
-            return line
-        for one in moved or [one for one in behind if counted & _uses(one.value)]:
-            return one.lineno
-    return None
-
-
-def line_of_condition(text: str, line: int, beside: int, *, leaving: bool) -> int | None:
-    """What decides whether a line runs, and not the line beside: the condition, or where that was made if it is a name alone.
-
-    leaving: only a condition under which the function returns.
-    """
+def line_of_condition(text: str, line: int, beside: int) -> int | None:
+    """The condition, or where that was made if it is a name alone, under which a line runs, and not the line beside."""
     for node in around(text, line):
-        returns = any(isinstance(one, ast.Return) for one in node.body)
-        if not isinstance(node, ast.For) and (returns or not leaving) and not node.lineno < beside <= _last(node):
-            names = _uses(node.test) - set().union(*map(_targets, _within(text, node)))
-            decided_here = isinstance(node, ast.If) and not isinstance(node.test, ast.Name)
-            return node.lineno if decided_here else made_before(text, names, node.lineno) or node.lineno
+        if not isinstance(node, ast.For) and not node.lineno < beside <= _last(node):
+            names = _uses(node.test) if isinstance(node.test, ast.Name) else set()
+            return made_before(text, names, node.lineno) or node.lineno
     return None
 
 
 def line_of_skip(text: str, line: int) -> int | None:
     """The condition, one without an else, that a line stands in by itself, or where that was made."""
     alone = isinstance(block := next(iter(around(text, line)), None), ast.If) and not block.orelse
-    return line_of_condition(text, line, 0, leaving=False) if alone else None
+    return line_of_condition(text, line, 0) if alone else None
 
 
 def line_of_idle(text: str, stored: int | None) -> int | None:
@@ -568,29 +511,16 @@ def line_of_idle(text: str, stored: int | None) -> int | None:
     return next((int(node.lineno) for node in leaves), inside)
 
 
-def line_of_argument(text: str, line: int, which: str) -> int | None:
-    """Where the "pointer" of a load, or the "mask" of any access, was made that is a name alone at a line; or the "value" of a store."""
-    for call in _calls(text, line):
-        given = {keyword.arg: keyword.value for keyword in call.keywords}
-        kind = ast.unparse(call.func)
-        if kind.endswith("load"):
-            given |= dict(zip(("pointer",), call.args, strict=False))
-        elif kind.endswith(("store", "atomic_add")):
-            given |= dict(zip(("", "value"), call.args, strict=False))
-        if which in given and (which == "value" or isinstance(given[which], ast.Name)):
-            return made_before(text, _uses(given[which]), line)
-    return None
-
-
-def _line_of_compared(text: str, line: int) -> int | None:
-    """Where the one variable was made that a line compares something with, in the loop around it if it moves on there."""
-    asked = (one for one in _all(text, ast.Compare) if one.lineno <= line <= _last(one))
-    names = {one.id for test in asked for one in test.comparators if isinstance(one, ast.Name)}
-    known = {name: made for name in names if (made := made_before(text, {name}, line))}
-    inside = (
-        one.lineno for loop in loops_around(text, line) for one in _within(text, loop) if known.keys() & _targets(one)
+def line_of_value(text: str, line: int | None) -> int | None:
+    """Where what a store at a line takes was made, if in no loop of its own; else the store itself."""
+    values = (
+        one
+        for call in _calls(text, line or 0)
+        if "store" in ast.unparse(call.func) or "atomic" in ast.unparse(call.func)
+        for one in call.args[1:2]
     )
-    return max(inside, default=next(iter(known.values()))) if len(known) == 1 else None
+    made = made_before(text, set().union(*map(_uses, values)), line or 0)
+    return made if made and loops_around(text, made) == loops_around(text, line or 0) else line
 
 
 def line_of_shape(text: str, line: int) -> int | None:
@@ -598,36 +528,6 @@ def line_of_shape(text: str, line: int) -> int | None:
     names = set().union(*(_uses(one) for call in _calls(text, line) for one in (call.func, *call.args[:1])))
     made = (one for one in _before(text, line) if names & _targets(one) and "make_" in ast.unparse(one))
     return max((one.lineno for one in made), default=None)
-
-
-def line_of_index(text: str, line: int, strides: set[str]) -> int | None:
-    """Where the variable was made that is multiplied by one of these strides in the address of a load; what is no variable alone, there."""
-    calls = _calls(text, line)
-    names = set().union(*map(_uses, calls))
-    addresses: list[ast.AST] = [*calls, *(one for one in _before(text, line) if names & _targets(one))]
-    for product in (node for address in addresses for node in ast.walk(address) if isinstance(node, ast.BinOp)):
-        sides = (product.left, product.right)
-        for index, stride in (sides, sides[::-1]) if isinstance(product.op, ast.Mult) else ():
-            if _uses(stride) & strides:
-                variable = index.value if isinstance(index, ast.Subscript) else index
-                return made_before(text, _uses(index), line) if isinstance(variable, ast.Name) else index.lineno
-    return None
-
-
-def _behind(text: str, line: int, loop: Loop) -> Iterator[Assigns]:
-    """The assignments of a loop that the statement at a line depends on, the nearest first."""
-    inside = _within(text, loop)
-    statements = [node for node in ast.walk(loop) if isinstance(node, ast.stmt) and node.lineno <= line <= _last(node)]
-    names = _uses(max(statements, key=lambda node: node.lineno)) if statements else set()
-    seen: set[int] = set()
-    while True:
-        fresh = [one for one in inside if one.lineno not in seen and one.lineno != line and names & _targets(one)]
-        if not fresh:
-            return
-        for one in fresh:
-            seen.add(one.lineno)
-            yield one
-            names = names | _uses(one.value) if one.value is not None else names
 
 
 def _before(text: str, line: int) -> list[Assigns]:

@@ -7,12 +7,13 @@ import numpy as np
 from grader.diagnosis.definition import (
     behind,
     changing_axis,
-    line_of_argument,
     line_of_base,
     line_of_exchange,
-    line_of_order,
+    line_of_lanes,
     line_of_step,
+    line_to_blame,
     numbers_behind,
+    pointers_of,
 )
 from grader.diagnosis.observation import Observation
 from grader.diagnosis.provenance import NONE, Array, Untraceable, offsets_of
@@ -30,9 +31,10 @@ def check_index(run: Run, products: Products) -> list[Observation]:
     another = products.live & (indices >= 0) & (indices != wanted)
     if another.any():
         e, p = first_of(products, another)
-        line = _line_of_element(run, products, e, p)
+        line, beside = _line_of_element(run, products, e, p)
         text = f"{short}[{indices[e, p]}] says which columns of {letter} meet {element(run, other, e, p)}"
-        return [products.seen("index", "element", line, text, f"{short}[{wanted[e, p]}]", p=p)]
+        text += f", and {other.operand.letter} moves on here" if beside else ""
+        return [products.seen("index", "element", line, text, f"{short}[{wanted[e, p]}]", p=p, beside=beside)]
     otherwise = products.live & (side.k != other.k) & (indices == wanted)
     if otherwise.any():
         e, p = first_of(products, otherwise)
@@ -47,33 +49,27 @@ def check_index(run: Run, products: Products) -> list[Observation]:
     return []
 
 
-def _line_of_element(run: Run, products: Products, e: int, p: int) -> int | None:
+def _line_of_element(run: Run, products: Products, e: int, p: int) -> tuple[int | None, bool]:
     """Where another element of the index was taken than the partner's, or another partner than the element's: the one that did not
-    move on, or where the index's pointer was made."""
+    move on, or where the index's pointer was made; and whether only the other one moves on there."""
     side, before = products.left, np.flatnonzero(products.iteration == products.iteration[p] - 1)
     access, partner = load_of(run, side, p), load_of(run, products.right, p)
     if access is None or partner is None:
-        return None
+        return None, False
     if (exchanged := line_of_exchange(run, products, side, p, access)) is not None:
-        return exchanged
+        return exchanged, False
     loads = behind_index(run, access, side.operand.index)
     if not loads:
-        return access.line
+        return access.line, False
     if len(before):
         previous, earlier = load_of(run, side, int(before[0])), load_of(run, products.right, int(before[0]))
+        if earlier is not None and np.array_equal(earlier.offsets, partner.offsets):
+            return line_of_step(run, earlier, partner) or partner.line, False
         indices = behind_index(run, previous, side.operand.index) if previous else []
-        moved = line_of_step(run, indices[-1], loads[-1]) if indices else None
-        others = line_of_step(run, earlier, partner) if earlier else None
-        if earlier is not None and _alike(earlier, partner):
-            return others or partner.line
-        stays = bool(indices) and _alike(indices[-1], loads[-1])
-        return moved or (others if stays else None) or loads[-1].line
-    return line_of_argument(run.text, loads[-1].line or 0, "pointer") or loads[-1].line
-
-
-def _alike(one: Node, other: Node) -> bool:
-    """Whether two loads have the same addresses."""
-    return np.array_equal(one.offsets, other.offsets)
+        if earlier is not None and indices[-1:] == loads[-1:]:  # loaded once
+            return line_of_step(run, earlier, partner) or access.line, True
+        return (line_of_step(run, indices[-1], loads[-1]) if indices else None) or loads[-1].line, False
+    return line_to_blame(pointers_of(run, loads[-1]), loads[-1]), False
 
 
 def _line_of_use(run: Run, access: Node, side: Side, right: Node | None) -> int | None:
@@ -84,9 +80,9 @@ def _line_of_use(run: Run, access: Node, side: Side, right: Node | None) -> int 
     def of_index(node: Node) -> bool:
         return node.op == "load" and node.tensor == side.operand.index
 
-    return (None if axis is None else line_of_order(run, access, axis)) or line_of_base(
-        run, access, axis, of_index, numbers_behind(run, *([right] if right and right is not access else []))
-    )
+    known = numbers_behind(run, *([right] if right and right is not access else []))
+    uneven = None if axis is None else line_of_lanes(run, access, axis, 0, known)
+    return uneven or line_of_base(run, access, axis, of_index, known)
 
 
 def behind_index(run: Run, access: Node, tensor: str) -> list[Node]:

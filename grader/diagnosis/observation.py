@@ -61,7 +61,7 @@ class Observation:
     agree. line: of the module; variable: what is assigned there. program, iteration: of the first place where it showed.
     values: float64 [n, 3], rows, k and numbers of the operand, for the catalogue; or n = 0. what, hint: the name of a catalogued
     mistake that does the same, "" for none. grid: of the launch. reached: the lines
-    whose addresses are made in this one.
+    whose addresses are made in this one. beside: whether something is missing beside the line, so that what is assigned there is right.
     """
 
     column: str
@@ -81,6 +81,7 @@ class Observation:
     mistake: str = ""
     what: str = ""
     hint: str = ""
+    beside: bool = False
 
     @property
     def key(self) -> tuple[str, str]:
@@ -112,7 +113,7 @@ class Observation:
     def text(self, place: str) -> str:
         """The sentence. place: the line in the student's words."""
         where = [place]
-        if self.variable:
+        if self.variable and not self.beside:
             where.append(f"`{self.variable}`")
         if self.case:
             where.append(f"in `{self.case}`")

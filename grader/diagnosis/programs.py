@@ -14,13 +14,13 @@ from grader.diagnosis.definition import (
     is_program_id,
     line_along,
     line_of_base,
-    line_of_count,
+    line_of_bound,
     line_of_idle,
     line_of_mask,
     line_of_moved,
     loop_around,
-    mask_nodes,
     nodes_behind_axis,
+    numbers_behind,
 )
 from grader.diagnosis.fit import fit, named
 from grader.diagnosis.observation import Observation, place_in, span
@@ -157,9 +157,12 @@ def _past_the_ends(run: Run, unwritten: Array) -> Observation | None:
                 astray = past.all() and unwritten.any()
                 if past.any() and not astray and not (active & (places < 0)).any():
                     text = f"the mask of the store lets {noun} {span(places[past])} through, and Y has {name} = {end}"
-                    other = axes[name == "M"]
-                    others = set() if other is None else {node.number for node in mask_nodes(run, store, other)}
-                    line = line_of_mask(run, store, places.reshape(store.shape), end, others)
+                    operand = run.expected.left if name == "N" else run.expected.right  # whose masks end otherwise
+                    loads = [
+                        one for one in run.tape.accesses[program] if one.op == "load" and one.tensor == operand.tensor
+                    ]
+                    right = numbers_behind(run, *loads[:1])
+                    line = line_of_mask(run, store, places.reshape(store.shape), end, right)
                     return Observation(
                         "programs", f"past {name}", line, text, f"a mask that ends at {name}", program=program
                     )
@@ -214,16 +217,30 @@ def check_shared(run: Run, parts: Sequence[Products]) -> Observation | None:
 
 def _line(run: Run, tiles: TileMap) -> int | None:
     """Where the number of the tile was computed along the axis whose tiles are not all there, rows first."""
-    text, inside = run.text, tiles.store.line or 0
     idle = len(tiles.by_program) < math.prod(run.grid) == math.prod(tiles.count) * run.config.split_k
-    if line := line_of_count(run, tiles.store, tiles.count) or (line_of_idle(text, inside) if idle else None):
+    if line := line_of_idle(run.text, tiles.store.line) if idle else None:
         return line
     axes = store_axes(tiles.store, run.strides) or (None, None)
-    made = [{tile[axis] for tile in tiles.stored} == set(range(tiles.count[axis])) for axis in (0, 1)]
-    axis = axes[made.index(False)] if sum(made) < 2 else axes[0]
-    right = axes[made.index(True)] if sum(made) == 1 else None
-    shared = {node.number for node in nodes_behind_axis(run, tiles.store, right)} if right is not None else set[int]()
-    return line_of_base(run, tiles.store, axis, shared=shared)
+    stores = [store for program in run.tape.programs for store in stores_to_output(run, program)]
+    corners = [
+        [int(one[0]) for one in places_in_output(run, store)[:2]] for store in stores
+    ]  # those beyond Y among them
+    made = [
+        {tile[axis] for tile in tiles.stored} | {corner[axis] // tiles.size[axis] for corner in corners}
+        == set(range(tiles.count[axis]))
+        for axis in (0, 1)
+    ]
+    doubled = any(len(who) > 1 for who in tiles.stored.values())
+    if (
+        all(made) and not doubled and (line := line_of_bound(run.text, tiles.store.line or 0, "stop"))
+    ):  # of a loop over tiles
+        return line
+    wrong = made.index(False) if sum(made) < 2 else 0
+    right = axes[1 - wrong] if sum(made) == 1 else None
+    beyond = (store for store, at in zip(stores, corners, strict=True) if not 0 <= at[wrong] < run.sizes[wrong])
+    store = next(beyond, tiles.store)
+    shared = {node.number for node in nodes_behind_axis(run, store, right)} if right is not None else set[int]()
+    return line_of_base(run, store, axes[wrong], right=shared)
 
 
 def _rule(run: Run, tiles: TileMap) -> str:

@@ -272,15 +272,16 @@ def tensors_beside(run: Run) -> tuple[str, ...]:
     return tuple(scale.tensor for scale in (*run.expected.scales, *run.expected.subtracted))
 
 
-def held_elements(run: Run, side: Side) -> Mapping[str, Array]:
-    """For each of these that flowed into an operand: the offset of the element that did, [E, P]; -1 for none, -2 for several."""
+def held_elements(run: Run, side: Side, *, masked: bool = True) -> Mapping[str, Array]:
+    """For each of these that flowed into an operand: the offset of the element that did, [E, P]; -1 for none, -2 for several. masked:
+    an element that a mask left out did not."""
     used = {}
     for tensor in tensors_beside(run):
         whole = np.full(side.value.shape, NONE, dtype=np.int64)
         nodes = dict.fromkeys(side.node.tolist())
         for number in nodes:
             here = side.node == number
-            whole[:, here] = _at_lanes(run, number, side.lanes[:, here], tensor)
+            whole[:, here] = _at_lanes(run, number, side.lanes[:, here], tensor, masked=masked)
         if any(tensor in run.provenance.sources(number) for number in nodes):
             used[tensor] = offsets_of(whole)
     return used
@@ -313,9 +314,9 @@ def beside(run: Run, products: Products) -> tuple[Array, Mapping[str, Array]]:
     return weight, {tensor: offsets_of(found) for tensor, found in used.items() if (found != NONE).any()}
 
 
-def _at_lanes(run: Run, number: int, lanes: Array, tensor: str) -> Array:
+def _at_lanes(run: Run, number: int, lanes: Array, tensor: str, *, masked: bool = True) -> Array:
     """Origins in a node, shaped as the lanes."""
-    origin = run.provenance.origin(number, tensor)
+    origin = run.provenance.origin(number, tensor, masked=masked)
     return np.full(lanes.shape, NONE, dtype=np.int64) if origin is None else origin.reshape(-1)[lanes]
 
 

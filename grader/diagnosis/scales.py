@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 
-from grader.diagnosis.definition import line_of_argument, line_of_element, line_of_mask
+from grader.diagnosis.definition import line_of_element, line_of_laying, line_of_mask, line_of_value, numbers_behind
 from grader.diagnosis.history import digits, line_of_change, sentence_of, way
 from grader.diagnosis.observation import Observation, plain
 from grader.diagnosis.provenance import Array, offsets_of
@@ -72,9 +72,8 @@ def _masked(
             instead = plain(float(run.provenance.values(load.number)[here].reshape(-1)[0]))
             text = f"the mask of a load leaves out {words} and puts {instead} in its place, for {products.element(place[0])}"
             exact = float(elements(run.problem, scale.tensor, own[scale.tensor][at : at + 1])[0])
-            return products.seen(
-                "scale", f"{scale.tensor} masked", line_of_mask(run, load, load.offsets), text, plain(exact)
-            )
+            line = line_of_mask(run, load, load.offsets, right=_right(run, products, *place))
+            return products.seen("scale", f"{scale.tensor} masked", line, text, plain(exact))
     return None
 
 
@@ -113,16 +112,33 @@ def other_element(
     text = use.format(element=element_words(run, scale, int(taken[first])), **words)
     held = holder(run, products, side, e, p, scale.tensor)
     load = run.load_of(held[0], scale.tensor) if held else None
-    loads = (load_of(run, one, p) for one in (products.left, products.right))
-    right = [products.store, *(one for one in loads if one)]
-    line = line_of_element(run, load, taken[amiss], own[amiss], *right) if load else None
-    if load and np.isin(own[amiss], load.offsets).all():  # loaded, and used for others
+    line = line_of_element(run, load, _right(run, products, e, p)) if load else None
+    if (
+        load and held and np.isin(own, load.offsets).all() and load.offsets[load.active].max() <= own.max()
+    ):  # loaded, and used for others
         factors = products.flow.terms[int(products.term[p])].factors
-        line = next((factor.line for factor in factors if scale.tensor in factor.sources), line)
+        used = next((factor.line for factor in factors if factor.node == held[0]), line)
+        line = line_of_laying(run, load, held[0]) or used
     aspect = scale.tensor if side is products.right else f"{scale.tensor} in {side.operand.letter}"
     inside = scale.tensor in run.provenance.sources(int(side.node[p]))
     expected = element_words(run, scale, int(own[first]))
     return [products.seen("scale", aspect, line, text, expected, p=p if inside else -1)]
+
+
+def _right(run: Run, products: Products, e: int, p: int) -> set[int]:
+    """What is right where a scale is asked about: what the store, the operands and other scales, of which each product has its own element,
+    are made of."""
+    loads = [load_of(run, side, p) for side in (products.left, products.right)]
+    live = products.live
+    places = products.m[np.nonzero(live)[0]], products.right.row[live], products.left.k[live]
+    for scale in (*run.expected.scales, *run.expected.subtracted):
+        taken, held = (
+            taken_elements(run, products, scale.tensor),
+            holder(run, products, products.right, e, p, scale.tensor),
+        )
+        if taken is not None and held and (taken[live] == scale.at(run.problem, *places)).all():
+            loads.append(run.load_of(held[0], scale.tensor))
+    return numbers_behind(run, products.store, *filter(None, loads))
 
 
 def made_otherwise(
@@ -173,8 +189,7 @@ def _factor_wrong(
     mine = wrong[places[0] == e]
     text = f"{'the' if mine.all() else 'some'} products of {products.element(e)} are multiplied by {plain(total[at])}{made}"
     factors = products.flow.terms[int(products.term[p])].factors
-    stored = products.store.line
-    line = factors[0].line if factors else line_of_argument(run.text, stored or 0, "value") or stored
+    line = factors[0].line if factors else line_of_value(run.text, products.store.line)
     aspect = "powers " + " ".join(map(str, powers)) if powers is not None else "factor"
     return products.seen("scale", aspect, line, text, f"{expected} = {plain(wanted[at])}")
 

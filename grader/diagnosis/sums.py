@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from grader.diagnosis.definition import line_of_argument, loops_around, start_of_sum
+from grader.diagnosis.definition import line_of_value, loops_around, start_of_sum
 from grader.diagnosis.observation import Observation, plain
 from grader.diagnosis.provenance import Array
 from grader.diagnosis.relation import Products, Run
@@ -42,7 +42,7 @@ def check_reset(run: Run, products: Products, stores: Sequence[Node]) -> list[Ob
         elif not reaching:
             text = "the product of X and W reaches no store"
             taken = any(lost[-1].number in node.inputs for node in run.tape.nodes)
-            line = (line_of_argument(run.text, stores[-1].line or 0, "value") if taken else None) or line
+            line = line_of_value(run.text, stores[-1].line) if taken else line
         found.append(products.seen("sum", "lost", line, text, "the sum of all of them"))
     again = products.flow.again
     if again:

@@ -34,7 +34,7 @@ def check_values(run: Run, products: Products) -> tuple[list[Observation], Array
         needs = side.operand.needs
         used = {}
         if needs:
-            taken = elements_used.get(needs, np.full(use.shape, -1))[use]
+            taken = held_elements(run, side, masked=False).get(needs, np.full(use.shape, -1))[use]
             own = elements(run.problem, needs, row)
             used[needs] = np.where(taken >= 0, elements(run.problem, needs, taken), own)
             scale = next(one for one in run.expected.scales if one.tensor == needs)
