@@ -158,7 +158,7 @@ def _roofline(record: Record) -> Figure:
                     [e.operations / e.bytes_moved for e in chosen],
                     [e.operations / e.time_us / 1e6 for e in chosen],
                     color=OKABE_ITO[number], marker=marker, s=size, linewidths=0.9, label=f"{lab} {kind}",
-                )  # fmt: skip
+                )
     axis.set_xscale("log")
     axis.set_yscale("log")
     axis.set_xlabel("operations a byte that must move")

@@ -88,7 +88,7 @@ def card(origin: Origin, results: CostTable, times: LayerTimes | None = None) ->
         default_batch=defaults.batch, table=markdown(results, times), times=_times(times),
         table_device=results.device, table_torch=results.versions["torch"], table_date=results.date,
         sample=results.sample_bytes, layer=TIMED_LAYER, tokens=TIMED_TOKENS,
-    )  # fmt: skip
+    )
 
 
 def _times(times: LayerTimes | None) -> str:

@@ -18,7 +18,7 @@ from pathlib import Path
 HELD_OUT_BELOW = 24
 CHECKSUMS = Path(__file__).with_name("held_out.json")
 LEFT_OUT = {"test", "tests", "site-packages", "dist-packages", "__pycache__", "lib2to3", "distutils", "idlelib", "tkinter", "turtledemo",
-            "encodings", "pydoc_data"}  # fmt: skip
+            "encodings", "pydoc_data"}
 """Folders that are missing on some machines or in some versions, or hold tables rather than text."""
 
 BETWEEN = b"\0"

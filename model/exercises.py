@@ -329,7 +329,7 @@ def _large_values(x: torch.Tensor, weight: torch.Tensor, threshold: float) -> to
 def _in_another_way(
     x: torch.Tensor, weight: torch.Tensor, threshold: float, *, dim: int = 1, largest: int = 127,
     to_whole: Callable[[torch.Tensor], torch.Tensor] = torch.round, scaled: bool = True,
-) -> torch.Tensor:  # fmt: skip
+) -> torch.Tensor:
     """Both products, with int8 along another axis, with another largest code or way to whole numbers, or left as codes."""
     outlier = _of_outliers(x, threshold)
 
@@ -456,4 +456,4 @@ EXERCISES = {
             ), _decomposed_at_half, f"a threshold of {THRESHOLD / 2:g}",
         ),
     )
-}  # fmt: skip
+}

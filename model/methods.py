@@ -183,7 +183,7 @@ def _weights_only() -> Iterable[Method]:
         ("int4, one a tensor", Format(4, "tensor")), ("int4, one a channel", INT4),
         (f"int4, groups of {GROUP}", grouped), (f"int4, groups of {GROUP}, zero points", uneven),
         ("int4, groups of 32", Format(4, group=32)), (f"int3, groups of {GROUP}", few),
-    ):  # fmt: skip
+    ):
         yield Method(f"round to nearest: {words}", _nearest(format), format, kernel=kernel_for(format))
     coarse, fine, coarser = ("int4, one a channel", INT4), (f"int4, groups of {GROUP}", grouped), (f"int3, groups of {GROUP}", few)
     for words, format in (coarse, fine, coarser):

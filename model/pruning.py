@@ -50,7 +50,7 @@ def block_mask(weight: torch.Tensor, sparsity: float) -> torch.Tensor:
 def prune(
     model: Transformer, sparsity: float, choose: Choose = every, text: bytes | None = None, recipe: Recipe | None = None,
     listen: Listener = lambda text: None,
-) -> Course | None:  # fmt: skip
+) -> Course | None:
     """Prunes the chosen layers in place; with a text and a recipe the model is trained on with the zeros held.
 
     Raises ValueError for a bad sparsity, and for a text that is too short.

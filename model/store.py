@@ -59,7 +59,7 @@ def origin_of(
     return Origin(
         model.sizes, recipe, course, quality, parameters, training_bytes, differing, device_name(device),
         torch.get_num_threads(), versions(), today(),
-    )  # fmt: skip
+    )
 
 
 def device_name(device: torch.device) -> str:
@@ -97,7 +97,7 @@ def load_origin(weights: Path = WEIGHTS) -> Origin:
         parts: dict[str, Any] = {
             "sizes": Sizes(**data.pop("sizes")), "recipe": Recipe(**data.pop("recipe")), "course": Course(**data.pop("course")),
             "quality": Quality(**data.pop("quality")), "differing": tuple(data.pop("differing")),
-        }  # fmt: skip
+        }
         return Origin(**parts, **data)
     except (OSError, ValueError, KeyError, TypeError) as problem:
         raise NoWeights(f"{path} cannot be used ({problem}); run `make model`") from None

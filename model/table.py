@@ -83,7 +83,7 @@ class CostTable:
 def tabulate(
     model: Transformer, weights: Path, training: bytes, sample: bytes, differing: tuple[str, ...] = (),
     methods: tuple[Method, ...] = METHODS, listen: Listener = lambda text: None,
-) -> CostTable:  # fmt: skip
+) -> CostTable:
     """Measures every method and every lab's layers on `model`, which stays as it is."""
     examples, rows = Examples(model, training), []
     of_methods: list[Measured] = [partial(_method_row, method, model, examples) for method in methods]
@@ -139,7 +139,7 @@ def _lab_row(lab_id: str, model: Transformer, sample: bytes) -> tuple[CostRow, i
     return CostRow(
         f"{lab.layer}{f', groups of {GROUP}' if options else ''}", bits, activations, False, quality.bits_per_byte,
         quality.perplexity, lab_id, options.get("group_size", 0), lab_id,
-    ), quality.predicted  # fmt: skip
+    ), quality.predicted
 
 
 def with_layers_of(lab_id: str, model: Transformer) -> tuple[Transformer, list[str]]:

@@ -65,7 +65,7 @@ def evening(folder: Path, students: int, count: int, speed: float, shape: str, s
         return {
             "shape": shape, "submitted": count, "answered": len(done), "refused": refused, "graded": len(world.engine.given),
             "wait in the queue": spread(queued), "answer after": spread(waits),
-        }  # fmt: skip
+        }
 
 
 KINDS = ("server", "worker", "GPU process")

@@ -139,7 +139,7 @@ def course(folder: Path, *, students: int = 3, speed: float = 1000.0, per_minute
         config = uvicorn.Config(
             application(service), port=0, http=Impatient, ws="none", lifespan="off", access_log=False, log_level="warning",
             server_header=False, timeout_keep_alive=10, timeout_graceful_shutdown=1,
-        )  # fmt: skip
+        )
         server = uvicorn.Server(config)
         thread = threading.Thread(target=server.run, daemon=True)
         thread.start()

@@ -114,7 +114,7 @@ def judged(kernel: Kernel, found: dict[str, Any]) -> dict[str, Any]:
         "status": found["status"], "failed": [test["name"] for test in failed], "said": said, "memory": memory, "claimed": claimed,
         "lines": lines, "cpu": found.get("cpu"), "seconds": found.get("seconds"), "message": found.get("message") or "",
         "defects": found.get("defects", []), "verdict": verdict(kernel, said, claimed, memory, lines), "off": _off(first, kernel.edited),
-    }  # fmt: skip
+    }
 
 
 def _claimed(metrics: dict[str, Any]) -> Sequence[str]:

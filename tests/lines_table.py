@@ -73,7 +73,7 @@ PARTS = (
         ("classroom",), 5.4, "batch, roster, exports, nbgrader, Gradescope; the course server",
         "the roster, the account of every file, marks, Classroom 50",
     ),
-)  # fmt: skip
+)
 
 
 WHOLE = "what the rows name; on 2026-11-26 there was no function without a caller and some 40 lines stood twice"

@@ -186,7 +186,7 @@ def fp16_accumulator(judge: Judge, steps: tuple[int, ...] = STEPS) -> Iterator[t
         for step in steps:
             partial = torch.stack([
                 part.left[:, k : k + step] @ part.right[:, k : k + step].t() for k in range(0, judge.case.K, step)
-            ])  # fmt: skip
+            ])
             if int((partial != 0).sum(dim=0).max()) < 2:
                 continue
             for order in (partial, partial.flip(0)):
@@ -270,7 +270,7 @@ LOWER: dict[str, Formats] = {
         "x fp8": ("x", e4m3), "x e5m2": ("x", e5m2), "x int8": ("x", integers(127)),
         "w fp8": ("w", e4m3), "w e5m2": ("w", e5m2), "w int8": ("w", integers(127)),
     },
-}  # fmt: skip
+}
 LOWER["gptq"] = LOWER["dds"]
 """fp8 and integers: caught under every tolerance."""
 
@@ -309,7 +309,7 @@ ALWAYS_WRONG = {"zeros": zeros, "other Y": other, "slice out": slice_left_out, "
 """What fails under every tolerance that a config can have."""
 WRONG_ONCE_ROUNDED = {
     "fp16 sum": fp16_accumulator, "bf16": bf16_operand, "fp16 before scale": converted_before_scaling,
-}  # fmt: skip
+}
 """What fails where Y is rounded once, which is everywhere without split-K."""
 
 
@@ -452,7 +452,7 @@ def bought(judge: Judge, y: torch.Tensor, slices: int) -> Iterator[tuple[str, li
     ways = {
         "crumbs": (torch.full_like(y, 6e-8), nothing), "thousandths": ((y.float() * 1e-3).half(), whole),
         "as large": (y * signs, nothing),
-    }  # fmt: skip
+    }
     for name, (way, ranks) in ways.items():
         yield name, [Slice(y, whole), *(Slice(way if number % 2 else -way, ranks) for number in range(1, slices // 2 * 2 - 1))]
     yield "shares of one sum", [Slice((y.float() / slices).half(), whole)] * slices

@@ -57,7 +57,7 @@ OPERATORS = {
     ast.Lt: "<=", ast.LtE: "<", ast.Gt: ">=", ast.GtE: ">", ast.Eq: "!=", ast.NotEq: "==", ast.In: "not in", ast.NotIn: "in",
     ast.Is: "is not", ast.IsNot: "is", ast.Add: "-", ast.Sub: "+", ast.Mult: "/", ast.Div: "*", ast.FloorDiv: "*", ast.Mod: "+",
     ast.Pow: "*", ast.And: "or", ast.Or: "and", ast.BitAnd: "|", ast.BitOr: "&",
-}  # fmt: skip
+}
 CALLS = {"min": "max", "max": "min", "any": "all", "all": "any"}
 
 
@@ -197,7 +197,7 @@ def main() -> None:
             line = source.count("\n", 0, mutant.start) + 1
             was = source[mutant.start : mutant.stop]
             out.write(json.dumps({"module": mutant.module, "line": line, "was": was, "put": mutant.put, "noticed": by,
-                                  "seconds": round(time.monotonic() - began)}) + "\n")  # fmt: skip
+                                  "seconds": round(time.monotonic() - began)}) + "\n")
             out.flush()
     for module, all_of_it in score.items():
         print(f"{module}: {sum(all_of_it)} of {len(all_of_it)}")

@@ -68,11 +68,11 @@ def wrong_report() -> Report:
         ),
         TestResult("k_tail", "correctness", "failed", 0, 3, "w8a8.ipynb cell 7 line 5: tl.load reads row 130 of x"),
         TestResult("memory", "memory", "skipped", 0, 0, "no launch finished"),
-    )  # fmt: skip
+    )
     graded = LabReport(
         "w8a8", lab.title, "graded", "", tests, 3.0, 60.0, "skipped", 0.0, 40.0, 60.0, CONFIGS, FACTS, 90,
         (error_map(lab, "odd_m", CONFIGS[0], y, reference),), kernel_source(),
-    )  # fmt: skip
+    )
     dds = get_lab("dds")
     stub = LabReport("dds", dds.title, "not_attempted", "DDS_MM is still the stub", (), 0, 60, "not_graded", 0, 40, 60)
     return Report("alice", CPU, 7, {"w8a8": graded, "dds": stub}, ("2 files were left out",), 12.3)
@@ -86,7 +86,7 @@ def gpu_report() -> Report:
             "dds": _timed("dds", {"speed_m1024_s90": (5.59, 6.3), "speed_m1024_s80": (6.64, 6.32),
                                   "speed_m8192_s90": (17.25, 25.54), "speed_m8192_s80": (23.32, 25.59)}),
         }, (), 31.0,
-    )  # fmt: skip
+    )
 
 
 def _timed(lab_id: str, times: dict[str, tuple[float, float]]) -> LabReport:
@@ -105,7 +105,7 @@ def _timed(lab_id: str, times: dict[str, tuple[float, float]]) -> LabReport:
             "student_us": student_us, "baseline_us": baseline_us, "floor_us": moved / 4.8e6, "bytes_moved": moved,
             "operations": 2 * case.M * case.N * case.K, "tier": tier, "tiers": list(tiers), "config": 0,
             "config_us": {"0": student_us}, "note": "",
-        }  # fmt: skip
+        }
         points = 10.0 * tier / 4
         message = f"{ratio:.2f}x of cuBLAS fp16 ({student_us} us against {baseline_us} us)"
         tests.append(TestResult(name, "speed", "passed", points, 10.0, message, metrics=metrics))
@@ -113,7 +113,7 @@ def _timed(lab_id: str, times: dict[str, tuple[float, float]]) -> LabReport:
     return LabReport(
         lab_id, lab.title, "graded", "", tuple(tests), 60.0, 60.0, "graded", earned, 10.0 * len(times), 100.0,
         CONFIGS, FACTS, 90, (), kernel_source(lab_id=lab_id),
-    )  # fmt: skip
+    )
 
 
 ATTACK = "</code><script>alert(1)</script><img src=x onerror=alert(2)>\"'&{{7*7}}{%raw%}\x00\x1b[31m\u202e\ud800"
@@ -131,5 +131,5 @@ def hostile_report(module: str | None = None) -> Report:
     report = LabReport(
         "w8a8", lab.title, "crash", ATTACK, tests, 0, 60, "failed", 0, 40, 60, configs, {0: FACTS[1]}, 90, (),
         kernel_source(body, f"cell 7{ATTACK}"),
-    )  # fmt: skip
+    )
     return Report(ATTACK, CPU, 7, {"w8a8": report}, (ATTACK,), 1.0)

@@ -88,7 +88,7 @@ def main() -> None:
     record = {
         "submissions": len(done), "launches": launches, "sandboxes": started, "differences": differ,
         "cpu_seconds_shared": round(shared, 1), "cpu_seconds_alone": round(alone, 1),
-    }  # fmt: skip
+    }
     print(json.dumps(record))
     if arguments.write:
         arguments.write.write_text(json.dumps(record, indent=1) + "\n", encoding="utf-8")

@@ -79,7 +79,7 @@ class Answering:
         return LabReport(
             source.lab_id, get_lab(source.lab_id).title, "graded", told, tests, 0.0, 60.0, "skipped", 0.0, 40.0, 60.0,
             configs=self._configs if hostile else (), source=source,
-        )  # fmt: skip
+        )
 
 
 def grade_class(folder: Path, out: Path, engine: Answering | None = None) -> list[Standing]:
@@ -107,7 +107,7 @@ def about(found: list[Standing], student: str) -> list[object]:
         (one.assignment, one.points, one.graded.review, one.graded.report.notes,
          [(lab.status, lab.message, lab.tests) for lab in one.labs.values()])
         for one in found if one.student == student
-    ]  # fmt: skip
+    ]
 
 
 def check_files(out: Path, found: list[Standing]) -> None:

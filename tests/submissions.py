@@ -116,7 +116,7 @@ def styles() -> tuple[Path, ...]:
 def graded(
     path: Path, *, jobs: int | None = None, seed: int | None = None, labs: tuple[str, ...] = (),
     capabilities: tuple[int, ...] = (90,), without: tuple[str, ...] = (),
-) -> dict[str, Any]:  # fmt: skip
+) -> dict[str, Any]:
     """The JSON document of one submission, graded on the CPU; compiled for one GPU only, unless more are asked for, to a verdict
     and not to every config's binary.
 

@@ -113,7 +113,7 @@ def prepare(lab_id: str, text: str, suffix: str, folder: Path) -> str:
         "kernel": bundle.made.kernel, "case": name, "grid": list(launch.grid), "scalars": dict(problem.scalars), "output": lab.output,
         "constants": {**lab.constants, **bundle.configs[config].constants}, "zeroed": arrives_zeroed(lab, bundle.configs[config]),
         "strides": {key: list(tensor.stride()) for key, tensor in problem.tensors.items()},
-    }  # fmt: skip
+    }
     (folder / "launch.json").write_text(json.dumps(header), encoding="utf-8")
     np.savez(folder / "tensors.npz", **{key: tensor.numpy() for key, tensor in problem.tensors.items()})
     return ""

@@ -111,7 +111,7 @@ def compare_all(device: Device, jobs: int, first: int = 0, every: int = 1) -> li
 def _verdict(
     name: str, lab: Lab, source: KernelSource, built: KernelBundle, ran: list[Outcome], watched: list[Outcome], seed: int,
     device: Device,
-) -> Verdict:  # fmt: skip
+) -> Verdict:
     problems = {case.name: make_problem(lab, case, seed) for case in lab.cases}
     located = sentences(lab, source, problems, watched)
 

@@ -115,4 +115,4 @@ PEERS = (
          transposed=True, parts=PARTS, ahead=_ahead),
     Peer("bsr_dense_addmm, stock", "dds", "X given and Y left transposed; PyTorch's own parameters", _stock, transposed=True),
     Peer("F.linear, BSR weight", "dds", "X and Y as in the lab", _linear),
-)  # fmt: skip
+)

@@ -69,4 +69,4 @@ PEERS = (
     Peer("GemLite A16W4 g128", "w4a16", "its h100 table", _gemlite, "gemlite", parts=1, ahead=first_call(_gemlite)),
     Peer("Humming W4A16", "w4a16", "a scale for each channel, as the lab has it", _humming, "humming",
          parts=1, ahead=first_call(_humming)),
-)  # fmt: skip
+)

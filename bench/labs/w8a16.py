@@ -74,4 +74,4 @@ PEERS = (
          parts=1, ahead=first_call(_humming)),
     Peer("torchao int8 weight-only, torch.compile", "w8a16", "quantises the dequantised weight again, per channel", _torchao, "torchao",
          parts=1, ahead=first_call(_torchao)),
-)  # fmt: skip
+)

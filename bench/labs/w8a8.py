@@ -138,4 +138,4 @@ PEERS = (
          parts=1, ahead=first_call(_layer)),
     Peer("torchao int8 dynamic, torch.compile", "w8a8", "computes the activations' scales too", _torchao, "torchao",
          parts=1, ahead=first_call(_torchao)),
-)  # fmt: skip
+)

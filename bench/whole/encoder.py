@@ -67,7 +67,7 @@ WAYS = (
     Variant("bf16, torch.compile", "each block compiled, products by cuBLAS", torch.bfloat16, compiled=BEST),
     Variant("int8, three steps, torch.compile with templates",
             "products by Inductor's Triton templates, which can rescale in their epilogue", steps=(unfuse,), compiled=TEMPLATES),
-)  # fmt: skip
+)
 
 
 @dataclass
@@ -92,7 +92,7 @@ class EncoderRun:
 
 
 def encoder(sizes: EncoderSizes, device: Device, *, compiling: bool = True, seconds: float = SECONDS,
-            listen: Listener = lambda text: None) -> ModelRecord:  # fmt: skip
+            listen: Listener = lambda text: None) -> ModelRecord:
     """Times every way on the GPU of `device`. What fails or is left out becomes an entry that says so."""
     run = run_of(sizes, torch.device("cuda"), seconds=seconds)
     prepared = []

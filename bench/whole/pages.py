@@ -56,7 +56,7 @@ Norms, rotary positions and, in w8a8, the scales of X are small kernels of their
 
 INTRODUCTIONS: dict[Which, str] = {
     "encoder": ENCODER, "encoder_positions": "With relative positions in attention:\n", "decoder": DECODER,
-}  # fmt: skip
+}
 
 
 def load_models(root: Path = Path()) -> Models:

@@ -30,4 +30,4 @@ def with_spans(entry: ModelEntry, spans: Spans, baseline: Spans, passes: int, no
     return replace(
         entry, status="timed", message=note, time_us=1e3 * spans.median_ms / passes, fastest_us=min(all_us), slowest_us=max(all_us),
         ratio=ratio.value, ratio_low=ratio.low, ratio_high=ratio.high, rounds=ratio.rounds,
-    )  # fmt: skip
+    )

@@ -32,7 +32,7 @@ CLASS = {
 
 def started(folder, out):
     command = [sys.executable, "-m", "grader", "batch", str(folder), "--out", str(out), "--lab", "w8a8",
-               "--device", "cuda"]  # fmt: skip
+               "--device", "cuda"]
     return subprocess.Popen(command, cwd=TESTS.parent, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
 
 

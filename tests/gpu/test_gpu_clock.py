@@ -120,7 +120,7 @@ KERNELS = {
         f"    {line}\n" for line in SPIN.splitlines()))),
     "endless": ("w8a8", before_store("    while (M == 512) & (tl.load(input_scale_ptr) > 0):\n"
                                      "        tl.atomic_add(y_ptr, 0.0)\n")),
-}  # fmt: skip
+}
 
 
 @dataclass(frozen=True)
@@ -193,7 +193,7 @@ def test_the_control_is_one(honest):
     "name",
     ["zeros", "half the columns", "no clamp", "one step of K less", "no nibble of -8", "no empty rows",
      "short rows only", "some addresses", "some times"],
-)  # fmt: skip
+)
 def test_truncated_work_on_the_timed_shape_is_wrong(name, timed):
     sample = timed(name)
     assert sample.status == "failed", sample

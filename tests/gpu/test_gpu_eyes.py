@@ -53,7 +53,7 @@ def test_a_right_kernel_that_the_interpreter_cannot_run_has_all_points(tmp_path)
 @pytest.mark.parametrize(
     ("mask", "without"), [("mask=(offs_m[:, None] < M) & (offs_k[None, :] < K), other=0.0", "mask=offs_k[None, :] < K, other=0.0"),
                           ("mask=offs_n < N, other=0.0", "")],
-)  # fmt: skip
+)
 def test_it_sees_what_is_read_outside(tmp_path, mask, without):
     found = memory(verdict(tmp_path, edited(edited(PLAIN, OFFSETS, UNSEEN), mask, without)))
     assert found.status == "failed", found.message

@@ -17,7 +17,7 @@ CHROMIUM = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", 
 FLAGS = [
     "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run", "--disable-background-networking",
     "--disable-component-update", "--disable-sync",
-]  # fmt: skip
+]
 LOOKS = (("light", 1280), ("dark", 360))
 """What a page is looked at in: no rule of its style is for a scheme and a width together."""
 REPORTS = {"wrong": wrong_report, "gpu": gpu_report, "hostile": hostile_report}

@@ -72,7 +72,7 @@ def server(tmp_path: Path, world: World) -> Iterator[str]:
         [sys.executable, "-m", "jupyterlab", "--no-browser", "--allow-root", f"--port={port}", "--IdentityProvider.token=",
          f"--ServerApp.root_dir={tmp_path / 'notebooks'}"],
         env=environment, stdout=log, stderr=subprocess.STDOUT,
-    )  # fmt: skip
+    )
     address = f"http://127.0.0.1:{port}"
     try:
         for _ in range(120):

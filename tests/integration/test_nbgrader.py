@@ -218,7 +218,7 @@ def test_nbgrader_validates_a_solved_notebook(course):
     done = subprocess.run(
         [sys.executable, "-m", "nbgrader", "validate", f"source/{ASSIGNMENT}/dds.ipynb"], cwd=course.folder, capture_output=True, text=True,
         env={**course.environment, "PYTHONPATH": os.pathsep.join(filter(None, [str(ROOT), os.environ.get("PYTHONPATH", "")]))},
-    )  # fmt: skip
+    )
     assert "Success" in done.stdout, done.stdout + done.stderr
 
 
@@ -237,7 +237,7 @@ def test_a_notebook_is_graded_for_its_own_labs_only(course):
     shown = [cell for cell in nbformat.read(path, as_version=4).cells if cell.get("outputs")]
     assert [cell.metadata.nbgrader.grade_id for cell in shown] == [
         "dds_correctness", "dds_speed", *(f"dds_question_{name}" for name in questions_of("dds")),
-    ]  # fmt: skip
+    ]
     assert {cell.outputs[1].data["text/plain"] for cell in shown} == {"0.0"}
     assert "still the stub" in shown[0].outputs[0].data["text/plain"]
 
@@ -255,7 +255,7 @@ def test_the_autograded_notebooks_are_of_the_release_and_hold_our_outputs_only(c
         assert sorted(shown) == sorted(["w8a8_correctness", "w8a8_speed", *(f"w8a8_question_{name}" for name in questions)]), student
         assert sorted(cell.source for cell in notebook.cells if cell.get("outputs")) == sorted([
             'check("w8a8")', 'check_speed("w8a8")', *(f'check_answer("w8a8", "{name}")' for name in questions),
-        ])  # fmt: skip
+        ])
         assert "free_points" not in json.dumps(notebook)
 
 
@@ -427,7 +427,7 @@ def formgrader(course: Course) -> Iterator[str]:
     command = [
         sys.executable, "-m", "jupyter_server", "--no-browser", "--allow-root", f"--port={port}",
         f"--ServerApp.root_dir={course.folder}", f"--IdentityProvider.token={TOKEN}", f"--ServerApp.jpserver_extensions={extension}",
-    ]  # fmt: skip
+    ]
     server = subprocess.Popen(command, cwd=course.folder, env=course.environment, stderr=subprocess.DEVNULL)
     try:
         address = f"http://127.0.0.1:{port}"

@@ -53,7 +53,7 @@ def run(folder: Path, *command: object, **environment: str) -> str:
 def batch(repository: Path, handed_in: Path, out: Path, **environment: str) -> tuple[float, str]:
     """The points of w8a8, and what the command said, run from another folder than the repository's."""
     said = run(out.parent, sys.executable, "-m", "grader", "batch", handed_in, "--lab", "w8a8", "--device", "cpu", "--out", out,
-               PYTHONPATH=str(repository), **environment)  # fmt: skip
+               PYTHONPATH=str(repository), **environment)
     (line,) = (out / "grades.jsonl").read_text().splitlines()
     return json.loads(line)["report"]["labs"]["w8a8"]["points"], said
 

@@ -114,7 +114,7 @@ IDIOMS = {
     "constants_of_helpers": BASE.replace(TUNE, RETURNS + TUNE)
     .replace(AT, "    acc *= (known(True) // 2 + 5) * (chosen(pid) // 2 + 4) * (pair()[0] // 2 + 5)\n" + AT),
     "main_block": BASE + "\nif __name__ == '__main__':\n    import torch\n    print(torch.randn(3))\n",
-}  # fmt: skip
+}
 
 
 @pytest.mark.slow

@@ -24,7 +24,7 @@ import torch
 
 SOLUTIONS = Path(__file__).resolve().parents[2] / "solutions"
 LAYERS = {"w8a8": "QuantizedLinear_w8a8", "w4a16": "QuantLinear_w4a16", "dds": "SparseLinear", "w8a16": "QuantLinear_w8a16",
-          "gptq": "GPTQLinear"}  # fmt: skip
+          "gptq": "GPTQLinear"}
 MULTIPLE_OF = {"w8a8": 16, "w4a16": 8, "dds": 32, "w8a16": 16, "gptq": 8}
 SECONDS = 300
 
@@ -218,7 +218,7 @@ CHECKS: dict[str, tuple[Callable[[str], None], ...]] = {
         check_zero_rows, check_naive, check_any_output, *((check_rounds_to_even, check_input_scales) if lab == "w8a8" else ()),
     )
     for lab in LAYERS
-}  # fmt: skip
+}
 
 
 def quantised(lab: str, x: torch.Tensor) -> torch.Tensor:
@@ -315,7 +315,7 @@ def test_cpu_tensor_without_interpreter(lab: str) -> None:
 
 
 @pytest.mark.parametrize(("lab", "convert"), [("w8a8", "half"), ("w4a16", "float"), ("dds", "float"), ("w8a16", "float"),
-                                              ("gptq", "float")])  # fmt: skip
+                                              ("gptq", "float")])
 def test_layer_converted_to_another_dtype(lab: str, convert: str) -> None:
     layer = getattr(layer_of(lab, linear_layer(64, 32)), convert)()
     with pytest.raises(TypeError, match=r"expected torch.float"):

@@ -19,12 +19,12 @@ import numpy as np
 NUMPY = {
     "fp16": "f2", "fp32": "f4", "fp64": "f8", "bf16": "u2", "fp8e5": "u1", "fp8e4nv": "u1", "i1": "?", "i8": "i1", "u8": "u1",
     "i16": "i2", "u16": "u2", "i32": "i4", "u32": "u4", "i64": "i8", "u64": "u8",
-}  # fmt: skip
+}
 TORCH = {
     "fp16": "float16", "fp32": "float32", "fp64": "float64", "bf16": "bfloat16", "fp8e5": "float8_e5m2",
     "fp8e4nv": "float8_e4m3fn", "i1": "bool", "i8": "int8", "u8": "uint8", "i16": "int16", "u16": "uint16", "i32": "int32",
     "u32": "uint32", "i64": "int64", "u64": "uint64",
-}  # fmt: skip
+}
 KIND = re.compile(r"fp8e5|fp8e4nv|fp\d+|bf16|[iu]\d+")
 SPEC = re.compile(r"(\w+)\[([\d,]+)\](e|=|<\d+)?$")
 HEADER = """import triton
@@ -77,7 +77,7 @@ CASES: dict[str, Case] = {}
 
 def whole(name: str, covers: str, body: str, *, ulp: int = 0, near: float = 0.0, unordered: bool = False, refused: str = "",
           text: str = "", grid: tuple[int, ...] = (1,), why: str = "", capability: int = 80, since: str = "3.6",
-          until: str = "99.0", differs: str = "", constants: dict[str, Any] | None = None, **arguments: Any) -> None:  # fmt: skip
+          until: str = "99.0", differs: str = "", constants: dict[str, Any] | None = None, **arguments: Any) -> None:
     """Adds a kernel with a body of its own."""
     assert name not in CASES, name
     CASES[name] = Case(
@@ -101,7 +101,7 @@ def whole(name: str, covers: str, body: str, *, ulp: int = 0, near: float = 0.0,
 
 
 def elementwise(name: str, covers: str, expression: str, *types: str, out: str | None = None, shape: str = "64",
-                **options: Any) -> None:  # fmt: skip
+                **options: Any) -> None:
     """Adds a kernel that stores `expression` of x, y, z, loaded from arguments of `types`."""
     arguments, lines = {}, [f"i = tl.arange(0, {shape})"]
     for variable, kind in zip("xyz", types, strict=False):
@@ -156,7 +156,7 @@ def _filled(random: np.random.Generator, kind: str, shape: tuple[int, ...], how:
     values = (random.standard_normal(count) * 3).astype(np.float32)
     if how == "e":
         edges = [0.0, -0.0, np.nan, np.inf, -np.inf, 0.5, -0.5, 1.5, 2.5, -1.5, 127.5, -128.5, 128.0, 200.0, 255.7, 256.3, 300.0,
-                 -300.0, 32767.6, -32769.0, 65535.9, 70000.0, -1e9, 3e9, -3e9, 5e9, 1e20, -1e20, 1e-8, 6e-8, 1e-40, 0.1]  # fmt: skip
+                 -300.0, 32767.6, -32769.0, 65535.9, 70000.0, -1e9, 3e9, -3e9, 5e9, 1e20, -1e20, 1e-8, 6e-8, 1e-40, 0.1]
         values[: len(edges)] = np.array(edges, np.float32)[: len(values)]
     if kind == "bf16":
         return (values.view(np.uint32) >> 16).astype(np.uint16).reshape(shape)

@@ -27,13 +27,13 @@ PAGES = sorted(
     for path in (ROOT / "README.md", ROOT / "CONTRIBUTING.md", ROOT / "notebooks" / "HANDOUT.md",
                  ROOT / "notebooks" / "HANDOUT.zh.md", *(ROOT / "docs").glob("*.md"), *(ROOT / "solutions").glob("*.md"),
                  *(ROOT / "model").glob("*.md"), *(ROOT / "tests").glob("*/README.md"), *(ROOT / ".github").rglob("*.md"))
-)  # fmt: skip
+)
 WORKFLOWS = sorted([*(ROOT / ".github").rglob("*.yml"), *(ROOT / OWN).rglob("*.yml")])
 SHOWN = (".ci", ".devcontainer", ".github")
 FOLDERS = tuple(
     f"{path.name}/" for path in sorted(ROOT.iterdir())
     if path.is_dir() and (path.name in SHOWN or not path.name.startswith((".", "_", "build", "report", "course")))
-)  # fmt: skip
+)
 MADE = {"secrets.toml", "nbgrader_config.py"}
 """Files that a command writes, so that they are not in the repository."""
 
@@ -103,7 +103,7 @@ def test_options_are_there(page):
 
 
 @pytest.mark.parametrize("page", [*PAGES, "Dockerfile", (OWN / "Dockerfile").as_posix(), ".devcontainer/devcontainer.json",
-                                  *(path.relative_to(ROOT).as_posix() for path in WORKFLOWS)])  # fmt: skip
+                                  *(path.relative_to(ROOT).as_posix() for path in WORKFLOWS)])
 def test_commands_are_there(page):
     text = text_of(page)
     targets = set(re.findall(r"^([\w-]+):", text_of("Makefile") + text_of("course.mk"), re.MULTILINE))
@@ -161,7 +161,7 @@ def test_every_place_that_decides_is_one_click_from_the_readme():
     rows = re.findall(r"^\| ([^|]+) \| (.+) \|$", section, re.MULTILINE)[1:]
     named = {row[0].split(":")[0].strip() for row in rows}
     assert {"tolerance", "message of a compile error", "diagnosis", "tier", "rubric", "Canvas column",
-            "a lab's cases", "sandbox walls", "clock"} <= named  # fmt: skip
+            "a lab's cases", "sandbox walls", "clock"} <= named
     assert [what for what, where in rows if "`" not in where] == []
 
 

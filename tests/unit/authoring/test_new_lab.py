@@ -83,7 +83,7 @@ def test_no_test_has_to_be_told_of_it(repository):
         [sys.executable, "-m", "pytest", "-p", "no:xdist", "-p", "no:cacheprovider", "-o", "markers=gpu\nbrowser\nslow\nxdist_group",
          "-m", "not gpu and not slow", "-k", f"w16a16 and not ({RUN_ELSEWHERE})"],
         cwd=repository, capture_output=True, text=True, check=False, timeout=600,
-    )  # fmt: skip
+    )
     assert done.returncode == 0, done.stdout
     assert " passed" in done.stdout
 
@@ -94,7 +94,7 @@ WRONG = {
               "mask=(offs_m[:, None] < M) & (offs_n[None, :] < N))"),
     "count": ("range(0, K, BLOCK_K)", "range(0, K // BLOCK_K * BLOCK_K, BLOCK_K)"),
     "sum": ("acc = tl.dot(x, w, acc)", "acc = tl.dot(x, w)"),
-}  # fmt: skip
+}
 """By the column in which it is seen, an edit of the lab's solution."""
 GRADED = """
 import json, sys
@@ -153,7 +153,7 @@ def test_an_id_that_is_taken_is_refused(tmp_path):
     done = subprocess.run(
         [sys.executable, "-m", "grader", "new-lab", "w9"], cwd=tmp_path, capture_output=True, text=True, check=False,
         env={"PYTHONPATH": str(ROOT), "PATH": ""},
-    )  # fmt: skip
+    )
     assert done.returncode == 2
     assert "solutions/w9.py exists already" in " ".join(done.stderr.split())
     assert (tmp_path / "solutions" / "w9.py").read_text(encoding="utf-8") == "# mine\n"
@@ -176,6 +176,6 @@ def test_labs_are_sound(lab_id):
         (lambda lab: replace(lab, cases=tuple(
             replace(case, x_layout="contiguous") if case.configs == "all" else case for case in lab.cases)), "contiguous"),
     ],
-)  # fmt: skip
+)
 def test_what_a_lab_lacks_is_a_sentence(change, word):
     assert any(word in sentence for sentence in validate_lab(change(get_lab("w8a8")), "w8a8"))

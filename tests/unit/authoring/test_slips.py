@@ -63,7 +63,7 @@ def test_the_installed_package_has_results_and_no_edit(tmp_path):
     built = {path.relative_to(tmp_path).as_posix() for path in tmp_path.rglob("slip*")}
     folders = [Path(catalogue).parent.as_posix() for catalogue in CATALOGUES]
     assert built == {"grader/exercises/slips.py", "grader/authoring/slip_runs.py",
-                     *(f"{folder}/{name}" for folder in folders for name in (SENTENCES, RESULTS))}  # fmt: skip
+                     *(f"{folder}/{name}" for folder in folders for name in (SENTENCES, RESULTS))}
     assert (tmp_path / "grader/compile_errors/messages.toml").is_file(), "the table of compile errors is data of the package"
     assert list(tmp_path.rglob("mistakes.toml")) == []
 

@@ -46,7 +46,7 @@ def test_no_solution_and_no_secret_is_in_it(repository, tmp_path):
     assert {
         "assignment/w8a8.py", "notebooks/dds.ipynb", "notebooks/zh/dds.ipynb", "notebooks/HANDOUT.md", "grader/cli/main.py", "Makefile",
         SHOWN.as_posix(), "model/swap.py", "model/weights/base.safetensors", "model/weights/base.json", "model/results.json",
-    } <= set(names)  # fmt: skip
+    } <= set(names)
     shown = {path.as_posix() for path in (SHOWN, *SHOWN_MODELS.values()) if (ROOT / path).is_file()}
     assert {name for name in names if name.startswith("bench/results")} == shown
     others = ("solutions", "tests", "notebooks/source", "bench/labs", *INSTRUCTORS)

@@ -39,7 +39,7 @@ def entry(contestant, kind, shape, ratio):
         contestant, kind, shape.lab_id, case.name, case.M, case.N, case.K, shape.sparsity, "timed",
         time_us=10.0, cublas_us=10.0 * ratio, ratio=ratio, ratio_low=ratio * 0.99, ratio_high=ratio * 1.01, rounds=45,
         extra_bytes=2 * case.M * case.N, bytes_moved=2 * case.M * case.K, operations=2 * case.M * case.N * case.K,
-    )  # fmt: skip
+    )
 
 
 def sample_record():
@@ -54,7 +54,7 @@ def sample_record():
     return Record(
         "NVIDIA H200", 90, "580.1", {"torch": "2.11.0"}, "2026-11-21 10:00 UTC", 100.0, 4.8e12, 1.07e15,
         (*entries, skipped), {"a peer": "what it does"},
-    )  # fmt: skip
+    )
 
 
 def test_a_record_survives_its_json():

@@ -351,7 +351,7 @@ def sample(which="encoder"):
     timed = ModelEntry("fp16", "as it is", 16, "timed", "", 250_000.0, 249_000.0, 260_000.0, 1.0, 0.99, 1.01, 9, 12 * 10**9, 10**9, 0.001)
     failed = ModelEntry("bf16", "the same", 16, "failed", "OutOfMemoryError: no memory")
     return ModelRecord(which, "NVIDIA H200", 90, "580.1", {"torch": "2.11.0"}, "2026-11-22 10:00 UTC", 99.0,
-                       {"width": 64, "global_blocks": [1], "relative_positions": False}, (timed, failed))  # fmt: skip
+                       {"width": 64, "global_blocks": [1], "relative_positions": False}, (timed, failed))
 
 
 def test_a_record_survives_its_json():
@@ -417,18 +417,18 @@ def test_the_claims_notebook_judges_what_was_measured():
     cell = next(part for part in source.split("# %%") if 'whole_model("encoder")' in part).partition("\n")[2]
     times = {"fp16": (100, 9), "int8, three steps": (120, 9), "int8, fused": (110, 10),
              "fp16, torch.compile": (90, 8), "int8, three steps, torch.compile": (95, 9),
-             "int8, fused, torch.compile around it": (80, 8)}  # fmt: skip
+             "int8, fused, torch.compile around it": (80, 8)}
     assert set(times) <= set(WAYS)
     first = sample().entries[0]
     entries = tuple(replace(first, contestant=name, time_us=us, ratio=100 / us, peak_bytes=peak) for name, (us, peak) in times.items())
     judged, drawn = {}, []
     given = {"whole_model": lambda which: replace(sample(), entries=entries), "verdict": judged.__setitem__,
-             "pictures": SimpleNamespace(bars=lambda values, *words: values), "display": lambda *shown: drawn.extend(shown)}  # fmt: skip
+             "pictures": SimpleNamespace(bars=lambda values, *words: values), "display": lambda *shown: drawn.extend(shown)}
     exec(cell, given)
     assert judged["Fusing saves time and memory in a whole encoder"] == {"eager": False, "compiled": True}
     faster = judged["Dynamic int8 makes a whole encoder faster than fp16, eager or compiled alike"]
     assert faster == {"int8, three steps": False, "int8, fused": False,
-                      "int8, three steps, torch.compile": False, "int8, fused, torch.compile around it": True}  # fmt: skip
+                      "int8, three steps, torch.compile": False, "int8, fused, torch.compile around it": True}
     assert len(drawn) == 2
     exec(cell, {**given, "whole_model": lambda which: None})
     assert len(drawn) == 2

@@ -106,7 +106,7 @@ def test_one_config_that_does_not_compile_is_named_and_the_others_go_on(tmp_path
 
 def test_too_much_shared_memory_is_a_sentence(tmp_path):
     huge = BASE.replace('"BLOCK_M": 16, "BLOCK_N": 32, "BLOCK_K": 32}, num_warps=2, num_stages=2',
-                        '"BLOCK_M": 128, "BLOCK_N": 256, "BLOCK_K": 256}, num_warps=8, num_stages=4')  # fmt: skip
+                        '"BLOCK_M": 128, "BLOCK_N": 256, "BLOCK_K": 256}, num_warps=8, num_stages=4')
     build = next(test for test in verdict(tmp_path, huge)["tests"] if test["kind"] == "build")
     assert "KB of shared memory" in build["message"]
 

@@ -37,7 +37,7 @@ NEVER = (
     "Traceback", "AssertionError", "TypeError", "ValueError", "NameError", "AttributeError", "RuntimeError",
     "NotImplementedError", "UnsupportedLanguageConstruct", "IncompatibleTypeError", "CompilationError", "<class",
     "object at 0x", "_semantic", "/tmp", "site-packages", "kernel_module", "constexpr[", "pointer<", "AST ",
-)  # fmt: skip
+)
 
 
 @dataclass(frozen=True)
@@ -170,7 +170,7 @@ def test_the_caret_stands_below_what_it_means(text, column, length):
         ]),
     ),
     st.none() | st.integers(0, 40), st.none() | st.integers(0, 200), st.none() | st.integers(0, 200),
-)  # fmt: skip
+)
 def test_every_fault_has_a_short_answer(kind, message, line, column, end):
     told = compile_message(Fault(kind, message, line, column, line, end), kernel_source())
     assert len(told.split("\n")) <= MAX_LINES
@@ -193,7 +193,7 @@ def test_every_syntax_error_has_a_short_answer(text):
 @settings(suppress_health_check=[HealthCheck.too_slow])
 @given(st.dictionaries(st.sampled_from(["error", "message", "line", "column", "values", "scope", "callers"]),
                        st.recursive(st.none() | st.integers() | st.text(max_size=9),
-                                    lambda inner: st.lists(inner, max_size=3), max_leaves=6)))  # fmt: skip
+                                    lambda inner: st.lists(inner, max_size=3), max_leaves=6)))
 def test_what_leaves_the_sandbox_is_checked(header):
     fault = fault_of(header)
     assert fault.line is None or fault.line >= 0

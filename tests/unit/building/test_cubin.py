@@ -185,7 +185,7 @@ def test_nothing_that_a_cubin_is_refused_for_looks_plain_in_llvm_ir(capability, 
     spaced = {
         "tab": "{ .global\t.align 4 .b32 kept; " + rest, "remark": "{ .global/**/.b32 kept; " + rest,
         "line": "{ .reg .u32 a;\n.global .b32 kept; " + rest, "label": "{ first:.global .b32 kept; " + rest,
-    }  # fmt: skip
+    }
     refused = [(assembly, asm) for asm in (*OWN.values(), *spaced.values(), MALLOC)] + [(turning, None), (printing, None)]
     for kernel, asm in refused:
         assert fault(cubin(kernel, capability, asm), kernel.__name__) or asm in spaced.values(), asm

@@ -146,7 +146,7 @@ UNROLLED = "for SCALE in tl.static_range(2):\n        pass\n"
         ("for i in range(M):\n    SCALE = 1\n    door = SCALE\n", True), ("for i in range(M):\n    min = i\n    door = min\n", True),
         ("SCALE = 1\nif M > 3:\n    SCALE = 2\n", True), ("for SCALE in range(M):\n    pass\n", True), ("SCALE: tl.constexpr = 3\n", True),
     ],
-)  # fmt: skip
+)
 def test_a_variable_is_no_constant_of_the_file_where_it_has_no_value(body, sound):
     result = read_after(SCALE, body + "last = scaled(M)\n")
     assert isinstance(result, KernelBundle) if sound else "has no value" in result.message
@@ -158,7 +158,7 @@ def test_a_variable_is_no_constant_of_the_file_where_it_has_no_value(body, sound
         ("a, b = (M, N, K)\n", False), ("t = (M, N, K)\na, b = t\n", False),
         ("a, b = pair(M)\n", False), ("(a,) = (M, N)\n", False), ("a, b, c = pair(M)\n", True),
     ],
-)  # fmt: skip
+)
 def test_no_value_is_left_over_without_a_word(body, sound):
     """Triton takes as many as there are names; Python none."""
     result = read_after("@triton.jit\ndef pair(x):\n    return x, x + 1, x + 2\n", body)
@@ -180,7 +180,7 @@ MADE = "made = [i * 2 for i in (M, N)]\n"
         (f"{MADE}for i in range(M):\n    door = i\n", True), (f"{MADE}for i in tl.static_range(2):\n    door = i\n", True),
         (f"for i in range(M):\n    door = i\n{MADE}", True), ("made = [[i for i in (3, 4)] + [i for i in (k, 5)] for k in (1, 2)]\n", True),
     ],
-)  # fmt: skip
+)
 def test_the_variable_of_a_comprehension_is_not_read_behind_it(body, sound):
     """Triton has the last element there, Python what there was before; what both read alike stays."""
     result = read_after(SCALE, body)
@@ -421,7 +421,7 @@ def test_a_function_can_only_be_text_of_the_file():
         {"function": "jit", "line": -1}, {"function": "exec", "line": 3}, {"constexpr": 3}, 7, None,
         {"constexpr": {"constexpr": {"constexpr": {"constexpr": {"constexpr": {"constant": 1}}}}}},
     ],
-)  # fmt: skip
+)
 def test_a_report_that_is_none_is_a_value_error(data):
     with pytest.raises(ValueError, match=r"."):
         parse(data)
@@ -525,7 +525,7 @@ def test_constants_of_every_kind_arrive():
     assert isinstance(bundle, KernelBundle), bundle
     text = bundle.made.text
     for line in ("SIZE = constexpr(32)", 'LOWEST = constexpr(-1e999)', "KIND = __float32", "NAME = constexpr('fast')",
-                 "def scaled(x, factor: constexpr = 8):", "def doubled(x):"):  # fmt: skip
+                 "def scaled(x, factor: constexpr = 8):", "def doubled(x):"):
         assert line in text.split("\n"), text
 
 

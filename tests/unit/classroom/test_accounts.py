@@ -39,7 +39,7 @@ names = st.sampled_from(
     ["w8a8.py", "dds.ipynb", "W4A16.PY", "notes.pdf", "timestamp.txt", ".DS_Store", ".hidden.py", "__MACOSX/._w8a8.py", "a_1_2_w8a8.py",
      "sub/w8a8.py", "sub/deep/dds.py", "lab1/w8a8.py", "lab2/w8a8.py", ".ipynb_checkpoints/w8a8-checkpoint.ipynb", "work.zip", "sub/x.zip",
      "broken.zip", "smith_bob_w8a8.py", "\u202eten.py", "submission_metadata.yml", "grader/model.py", "assignment/w8a8.py"]
-)  # fmt: skip
+)
 students = st.sampled_from(["ann", "ben", "Ann Lovelace", "李雷", "team_1", "a_1_2", "anon"])
 numbers = st.integers(1, 4)
 
@@ -131,7 +131,7 @@ def accounted(path: Path, work: Path):
 @settings(
     max_examples=EXAMPLES, deadline=None, derandomize="ACCOUNT_EXAMPLES" not in os.environ,
     suppress_health_check=[HealthCheck.too_slow],
-)  # fmt: skip
+)
 @given(trees())
 def test_the_sum_comes_out_and_graded_means_graded(tree):
     packed, files = tree
@@ -218,7 +218,7 @@ def test_superseded_deeper_doubled_and_links(tmp_path):
     assert fates(root, tmp_path) == {
         "ann/w8a8.py": "graded", "ann/link.py": "graded", "ann/more/dds.py": "left out", "ben.py": "graded", "ben/w8a8.py": "superseded",
         "cat/a/w8a8.py": "graded", "cat/b/w8a8.py": "left out", "stray.xlsx": "not recognised", "dan": "not recognised",
-    }  # fmt: skip
+    }
 
 
 def test_a_file_whose_kernel_is_taken_from_another_is_superseded(tmp_path):
@@ -234,7 +234,7 @@ def test_a_file_whose_kernel_is_taken_from_another_is_superseded(tmp_path):
     assert fates_and_reasons == {
         "ann/w8a8.py": ("graded", ""), "ann/dds.py": ("graded", ""), "ann/notes.py": ("graded", ""),
         "ann/first_try.py": ("superseded", "its kernel is taken from w8a8.py"),
-    }  # fmt: skip
+    }
 
 
 def test_a_stray_file_beside_a_class_swallows_nobody(tmp_path):

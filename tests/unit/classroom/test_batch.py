@@ -92,7 +92,7 @@ def few(tmp_path_factory) -> Path:
 
 def start(folder: Path, place: Path, engine: str = "local") -> subprocess.Popen[str]:
     command = [sys.executable, "-m", "tests.batch_driver", str(folder), str(place / "journal.sqlite"),
-               str(place / "table.json"), engine]  # fmt: skip
+               str(place / "table.json"), engine]
     return subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
 
 
@@ -196,7 +196,7 @@ def test_a_hidden_case_tells_its_verdict_and_nothing_else(tmp_path):
 def test_ctrl_c_stops_the_command_cleanly(few, tmp_path):
     """The command stops with status 130, keeps what it has, and leaves no process behind."""
     command = [sys.executable, "-m", "grader", "batch", str(few), "--out", str(tmp_path / "report"), "--lab",
-               "dds", "--device", "cpu", "--only", "cat", "--only", "dan"]  # fmt: skip
+               "dds", "--device", "cpu", "--only", "cat", "--only", "dan"]
     process = subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
     deadline = time.time() + 60
     while not ((tmp_path / "report" / "journal.sqlite").exists() and workers(process)) and time.time() < deadline:

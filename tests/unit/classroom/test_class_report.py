@@ -124,7 +124,7 @@ def test_tables_for_other_programs(tmp_path):
     found = standings([graded(named), graded(hand_in('=HYPERLINK("x")'), points=30.0)], Rules())
     assert {row["student"]: row["points"] for row in rows_of(grades_csv(found))} == {
         "doejane_1234": "80.0", "'=HYPERLINK(\"x\")": "50.0",
-    }  # fmt: skip
+    }
     canvas = {row["ID"]: row for row in rows_of(canvas_csv(found))}
     assert canvas["1234"]["Triton kernels"] == "80.0"
     assert rows_of(canvas_csv(found))[0]["Triton kernels"] == "100.0"
@@ -154,7 +154,7 @@ def test_a_platforms_number_is_nobodys_guess():
     jane, ann = sorted(rows_of(canvas_csv(found))[1:], key=lambda row: row["Student"])
     assert [(row["Student"], row["ID"], row["SIS Login ID"]) for row in (jane, ann)] == [
         ("Jane Doe", "", "Jane Doe"), ("ann_2", "", "ann_2"),
-    ]  # fmt: skip
+    ]
     assert {(row["Identifier"], row["Full name"]) for row in rows_of(moodle_csv(found))} == {("", "ann_2"), ("Participant 501", "Jane Doe")}
 
 

@@ -19,7 +19,7 @@ ROOT = TESTS.parent
 ENVIRONMENT = {
     "CLASSROOM": "gpu26", "ASSIGNMENT": "lab1", "USERNAME": "ann-l", "SUBMISSION_TAG": "submit/20261120T235800Z-0123abc",
     "COMMIT_URL": "https://example.org/commit/0", "RELEASE_URL": "https://example.org/releases/tag/0",
-}  # fmt: skip
+}
 
 
 def lab(points: float, gradable: float = 60.0, status: str = "graded"):

@@ -35,7 +35,7 @@ EXAMPLES = int(os.environ.get("HOSTILE_EXAMPLES", "25"))
 quick = settings(
     max_examples=EXAMPLES, deadline=None, derandomize="HOSTILE_EXAMPLES" not in os.environ,
     suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow, HealthCheck.data_too_large],
-)  # fmt: skip
+)
 
 
 @pytest.fixture(autouse=True)
@@ -90,7 +90,7 @@ names = st.one_of(
         b"a;=1+1", b"-", b"..hidden", b"x" * 255, "𝔸".encode() * 60, b"<script>alert(1)</script>", b"%s%n", b"w8a8.py",
         b"a_1_2_w8a8.py", b"Jane_1_assignsubmission_file_", b"w8a8.zip", b"submission_metadata.yml", b"timestamp.txt",
     ]),
-)  # fmt: skip
+)
 
 
 def safe(name: bytes) -> bytes | None:
@@ -106,7 +106,7 @@ json_values = st.recursive(
         st.sampled_from(["cells", "cell_type", "source", "metadata", "outputs", "nbformat", "worksheets", "input", "id"]),
         inner, max_size=4),
     max_leaves=12,
-)  # fmt: skip
+)
 cells = st.fixed_dictionaries(
     {"cell_type": st.just("code") | json_values, "source": st.just(HOSTILE) | st.text(max_size=60) | json_values},
     optional={"metadata": json_values, "outputs": json_values, "id": json_values},
@@ -118,7 +118,7 @@ notebooks = st.one_of(
     st.integers(1, 50_000).map(lambda depth: "[" * depth),
     st.builds(lambda text, at: text[:at], st.just(json.dumps({"cells": [{"cell_type": "code", "source": HOSTILE}]})),
               st.integers(0, 300)),
-).map(lambda text: text.encode("utf-8", "replace"))  # fmt: skip
+).map(lambda text: text.encode("utf-8", "replace"))
 sources = st.one_of(
     st.text(max_size=200).map(lambda text: (HOSTILE + text).encode("utf-8", "replace")),
     st.sampled_from([
@@ -127,12 +127,12 @@ sources = st.one_of(
         HOSTILE.encode() + b"\n\xff", b"", HOSTILE.encode() + b"\nY = '\\ud800'\n",
     ]),
     st.binary(max_size=300),
-)  # fmt: skip
+)
 files = st.one_of(
     st.tuples(st.just(b"w8a8.py"), sources), st.tuples(st.just(b"dds.ipynb"), notebooks),
     st.tuples(names, sources | notebooks | st.binary(max_size=100)),
     st.tuples(st.just(b"timestamp.txt"), st.binary(max_size=60)),
-)  # fmt: skip
+)
 
 
 @st.composite
@@ -192,7 +192,7 @@ constants = st.one_of(
 
 @quick
 @given(values=st.dictionaries(st.sampled_from(["BLOCK_M", "\ud800", "=1", "x"]), constants, max_size=3),
-       message=st.text(st.characters(exclude_categories=()), max_size=40))  # fmt: skip
+       message=st.text(st.characters(exclude_categories=()), max_size=40))
 def test_a_config_and_a_message_of_anything(alone, values, message):
     def hand_in(root: Path) -> None:
         (root / "mal").mkdir()
@@ -243,7 +243,7 @@ ARCHIVES = {
     "long directory": with_long_directory(), "empty": b"", "bz2 alone": bz2.compress(b"x"),
     "a bomb": b"".join([damaged(zipfile.ZIP_DEFLATED)[:30], bytes(3_000_000)]), "encrypted": renamed(b"w8a8.py", 1),
     "GBK": renamed("作业.py".encode("gbk"), 0), "directory only": renamed(b"w8a8.p/"),
-}  # fmt: skip
+}
 
 
 def test_archives_that_ended_a_class(alone):

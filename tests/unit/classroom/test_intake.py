@@ -256,7 +256,7 @@ def test_hostile_archives_lose_entries_not_neighbours(tmp_path, monkeypatch):
     assert set(refused) == {
         "../../outside.py", "/absolute.py", "C:/drive.py", "a\\..\\..\\windows.py", "link.py", "bomb.py", "good.py",
         "good.py/below.py",
-    }  # fmt: skip
+    }
     assert refused["link.py"].startswith("is a link")
     assert "bomb" in refused["bomb.py"]
     assert [child.name for child in (tmp_path / "out").rglob("*")] == ["good.py"]
@@ -325,7 +325,7 @@ def test_all_of_a_students_work_is_one_hand_in(tmp_path):
     found = by_student(root, tmp_path)
     assert {who: sorted(path.name for path in one.path.iterdir()) for who, one in found.items()} == {
         "ann": ["dds.py", "w8a8.py"], "ben": ["W8A8.PY"], "cat": ["dds.py", "w8a8.py"], "dan": ["DDS.IPYNB", "w8a8.py"],
-    }  # fmt: skip
+    }
     assert [one.refused for one in found.values()] == [""] * 4
     assert "w8a8.py was handed in more than once; that of b was left out" in found["dan"].notes
 
@@ -347,7 +347,7 @@ def test_work_for_several_labs_stays_whatever_its_files_are_called(tmp_path):
     assert {who: sorted(path.name for path in one.path.iterdir()) for who, one in found.items()} == {
         "ann": ["kernel.py", "w8a8_kernel.py"], "ben": ["kernel.py"], "cat": ["kernel.py", "w8a8_kernel.py"],
         "dan": ["b_k.ipynb", "k.ipynb"],
-    }  # fmt: skip
+    }
     assert {who: len(one.notes) for who, one in found.items()} == {"ann": 0, "ben": 1, "cat": 0, "dan": 1}
 
 

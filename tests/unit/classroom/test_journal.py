@@ -45,7 +45,7 @@ def report(points=12.5):
     return LabReport(
         "w8a8", "W8A8", "graded", f"{PLACE} line 1", (test,), points, 60.0, "skipped", 0.0, 40.0, 60.0,
         (config,), {0: facts}, 90, (errors,),
-    )  # fmt: skip
+    )
 
 
 def test_reports_survive_the_journal(tmp_path):
@@ -182,7 +182,7 @@ def test_two_batches_cannot_share_a_journal(tmp_path):
             [sys.executable, "-c", "import sys; from pathlib import Path; from grader.classroom.batch.journal import Journal\n"
              "Journal(Path(sys.argv[1]))", str(tmp_path / "journal.sqlite")],
             capture_output=True, text=True, check=False, cwd=Path(__file__).parents[3],
-        )  # fmt: skip
+        )
         assert "Unusable" in other.stderr
         assert f"process {os.getpid()}" in other.stderr
         with pytest.raises(Unusable):

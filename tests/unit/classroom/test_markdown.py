@@ -32,7 +32,7 @@ ATTACKS = [
     "$\\href{javascript:alert(1)}{x}$", "$$\\class{btn}{x}$$", "\\\\(\\unicode{x}\\\\)", "$\\HTML{<b>}$",
     "```mermaid\nclick A \"javascript:alert(1)\"\n```", "`<script>alert(1)</script>`", "<div id=grade class=panel>x</div>",
     "[relative](../../formgrader)", "[elsewhere](//e.org)",
-]  # fmt: skip
+]
 
 
 class Page(HTMLParser):

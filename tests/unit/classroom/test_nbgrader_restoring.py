@@ -84,7 +84,7 @@ METADATA = st.one_of(
         "points": st.sampled_from([1000, -1, "NaN", None]), "schema_version": st.sampled_from([0, 1, 3, 99, "x"]),
         "checksum": st.text(max_size=4), "cell_type": st.sampled_from(["code", "markdown", 7]),
     }),
-)  # fmt: skip
+)
 CELLS = st.lists(
     st.fixed_dictionaries(
         {"cell_type": st.sampled_from(["code", "markdown", "raw", "heading", 3]), "source": st.text(max_size=20)},

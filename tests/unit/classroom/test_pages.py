@@ -60,7 +60,7 @@ persons = st.builds(
     points=numbers, hours=st.floats(-30, 80), percent=st.sampled_from([0.0, 7.5, 10.0]), person=st.none() | persons,
     bonus=st.none() | numbers, answered=st.booleans(), unknown=st.booleans(),
     out_of=st.sampled_from(["all", "gradable"]),
-)  # fmt: skip
+)
 def test_the_page_and_every_table_state_the_same_mark(points, hours, percent, person, bonus, answered, unknown, out_of):
     one = graded(hand_in("ann"), points=points, speed=0.0)
     submitted = None if unknown else DUE + timedelta(hours=hours)

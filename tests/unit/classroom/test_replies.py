@@ -48,7 +48,7 @@ def returned(tmp_path, names, platform):
 
 def test_canvas(tmp_path):
     names = ["doejane_90000_500100_w8a8.py", "doejane_90000_500105_dds.py", "team_1x_LATE_90001_500200_w8a8.py", "anon_Xy_7_w8a8.py",
-             "typed_90002_text.html"]  # fmt: skip
+             "typed_90002_text.html"]
     found, back = returned(tmp_path, names, "canvas")
     assert len(found) == 4
     assert sorted(back) == ["anon_Xy_7_feedback.html", "doejane_90000_500105_feedback.html", "team_1x_LATE_90001_500200_feedback.html"]

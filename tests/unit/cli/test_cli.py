@@ -52,7 +52,7 @@ def test_the_command_line_starts_without_what_only_some_commands_need():
     done = subprocess.run(
         [sys.executable, "-c", "import grader.cli.main, sys; print(*sys.modules)"],
         capture_output=True, text=True, cwd=ROOT, timeout=60, check=True,
-    )  # fmt: skip
+    )
     loaded = set(done.stdout.split())
     assert "typer" in loaded
     assert not loaded & {"torch", "triton", "numpy", "nbformat", "jinja2", "matplotlib"}
@@ -190,7 +190,7 @@ def test_make_grade_without_a_virtual_environment(tmp_path):
     done = subprocess.run(
         ["make", "grade", "ARGS=", "VENV=", f"PYTHON={python}", "SUBMISSION=assignment", "LAB=dds", "DEVICE=cpu"],
         cwd=ROOT, capture_output=True, text=True, env={**os.environ, "MAKEFLAGS": ""},
-    )  # fmt: skip
+    )
     assert done.returncode == 0, done.stderr
     assert "DDS_MM is still the stub" in " ".join(done.stdout.split())
 
@@ -228,7 +228,7 @@ def test_release_writes_and_removes(tmp_path):
     "text",
     ["### BEGIN SOLUTION\n", "### END SOLUTION\n", "### BEGIN SOLUTION\n### BEGIN SOLUTION\n### END SOLUTION\n",
      "def f():\n### BEGIN SOLUTION\n    pass\n### END SOLUTION\n"],
-)  # fmt: skip
+)
 def test_markers_that_do_not_pair_are_named(text):
     with pytest.raises(Unusable, match=r"file\.py"):
         strip_solution(text, "file.py")

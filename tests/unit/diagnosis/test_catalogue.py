@@ -63,7 +63,7 @@ def test_the_kept_file_is_what_the_edits_give(lab):
         # where the blocks lie is drawn for each grading
         ("dds_transposed_sum", "v, xt, acc)", "v.to(tl.bfloat16), xt.to(tl.bfloat16), acc)", ("rectangular",), "multiplied_in_bf16"),
     ],
-)  # fmt: skip
+)
 def test_a_mistake_is_named_in_another_style_whatever_the_seed_and_the_case(style, find, put, cases, mistake, tmp_path):
     lab = get_lab(style.split("_")[0])
     text = (TESTS / "styles" / f"{style}.py").read_text(encoding="utf-8")

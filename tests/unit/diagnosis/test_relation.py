@@ -66,7 +66,7 @@ def test_of_a_right_kernel_nothing_deviates_though_every_element_is_asked(path):
         ("dds", "tl.dot(x, tl.trans(w))", "tl.dot(x, w)", ("rows", "right place"), "values[0, 1, 0] = W[1, "),
     ],
     ids=lambda value: value if isinstance(value, str) and value.isidentifier() else "",
-)  # fmt: skip
+)
 def test_one_deviation_of_each_kind_is_measured(lab, find, put, key, words):
     found = observed(changed(lab, find, put), lab, "rectangular" if lab == "dds" else "all_tails")
     assert found[0].key == key

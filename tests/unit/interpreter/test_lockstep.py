@@ -23,7 +23,7 @@ CASES = ("every_config", "single_token", "odd_m", "uneven_rows")
 STYLES = (
     "dds_block_ptr", "dds_count", "dds_descriptor", "dds_persistent", "dds_while", "w4a16_join", "w4a16_split_k",
     "w8a16_block_ptr", "w8a8_bf16_dot", "w8a8_libdevice", "w8a8_persistent", "w8a8_three_dimensions",
-)  # fmt: skip
+)
 MOST = 3
 """Launches of a kernel."""
 BOTH = """

@@ -52,7 +52,7 @@ def test_answers_are_read_as_text():
         "", 'student = " Ada Lovelace "', "a = 2 * 3 / 4", "b = a ** 2 + max(1, 2)\nc = None", "d = __import__('os').getpid()",
         "e = 10 ** 10 ** 10",
         "f = 1 / 0", "g = True", "def h():\n    a = 7", "i = undefined + 1", "a = -a", f"j = {'(' * 90}1{'+1)' * 90}", "k = (",
-    ]  # fmt: skip
+    ]
     found = answers_executed(cells)
     assert found.student == "Ada Lovelace"
     assert {name: value for name, value in found.numbers.items() if not isinstance(value, Unclear)} == {"a": -1.5, "b": 4.25, "c": None}

@@ -168,7 +168,7 @@ def test_a_changed_input_is_named():
         (1, None, None, 1), (0, None, None, 4), (0, Added(3), None, 3), (0, Added(9), None, 4), (0, Added(0), None, 1),
         (1, Added(3), None, 1), (0, None, 0.0, 1), (0, None, 100.0, 4),
     ],
-)  # fmt: skip
+)
 def test_the_tolerance_is_that_of_the_slices_that_were_added(config, seen, rounded, slices):
     known = {}
     finding = check(LAB, PROBLEM, Outcome("one", config, "ran", y=TRUTH, rounded=rounded), BUNDLE, known, seen)

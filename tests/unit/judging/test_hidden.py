@@ -58,7 +58,7 @@ TELLERS = {
     "configs": {
         "body": "if M == 40:\n    if BLOCK_N > 4:\n        x_ptr += 64\nif M == 72:\n    if BLOCK_M > 4:\n        x_ptr += 64\n"
     },
-}  # fmt: skip
+}
 
 
 def told(teller: dict[str, Any], sizes: tuple[int, int, int], folder) -> dict[str, object]:
@@ -113,7 +113,7 @@ BESIDE_A_MISTAKE = {
     "stores into an input": "if M == 40:\n    tl.store(input_scale_ptr + offs, 1.0)\n",
     "a known mistake in it alone": "if M == 40:\n    M = 0\n",
     "an endless loop": "if M == 72:\n    for i in range(0, 100000000):\n        tl.store(y_ptr, 0.0)\n",
-}  # fmt: skip
+}
 
 
 @pytest.mark.slow

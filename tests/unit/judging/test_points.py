@@ -30,7 +30,7 @@ rubrics = st.builds(
         correctness + 1, memory * correctness, speed, needs, {LAB.id: table}
     ),
     numbers, st.floats(0, 0.9), numbers, st.floats(0, 1), weights,
-)  # fmt: skip
+)
 
 
 def table(*ratios: float, calibrated: bool = True) -> Tiers:
@@ -54,7 +54,7 @@ def judged(states: list[str], ratios: list[float] | None) -> LabReport:
     samples = None if ratios is None else [
         SpeedSample(case.name, 0, "timed", (math.log(ratio),) * 45, (0.0,) * 15, 10.0, 10.0 * ratio)
         for case, ratio in zip(lab.speed_cases, ratios, strict=False)
-    ]  # fmt: skip
+    ]
     bundle = KernelBundle(LAB.id, (), {}, {}, MadeModule("", LAB.kernel, ()))
     rubric = Rubric(60, 10, 40, 0.5, {})
     watched = [outcome for outcome in outcomes if outcome.status == "ran"]

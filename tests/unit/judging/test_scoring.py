@@ -91,7 +91,7 @@ def test_what_compiles_is_told_for_each_capability():
     bundle = KernelBundle(
         "w8a8", CONFIGS, launches, {(NAMES[0], 2): "config 2: its grid is 0", (HIDDEN.name, 1): "hidden"},
         MadeModule("", "W8A8_MM", ()), failures=(failure,),
-    )  # fmt: skip
+    )
     old, new = (test for test in report({NAMES[0]: "ran"}, bundle).tests if test.kind == "build")
     assert (old.name, old.status, old.metrics) == ("build_sm80", "failed", {"configs": 3, "failed": 2})
     assert old.message == "1 of 3 configs compile; config 1: out of shared memory"
@@ -107,7 +107,7 @@ def test_facts_are_those_of_the_newest_capability_and_of_what_public_cases_launc
     binaries = {
         (80, 0, ALIGNED.key): binary(0, 80, 1), (90, 0, ALIGNED.key): binary(0, 90, 2), (90, 1, ODD.key): binary(1, 90, 3),
         (90, 2, ODD.key): binary(2, 90, 4),
-    }  # fmt: skip
+    }
     launches = {(NAMES[0], 0): ALIGNED, (HIDDEN.name, 1): ODD, (NAMES[1], 2): ALIGNED}
     bundle = KernelBundle("w8a8", CONFIGS, launches, {}, MadeModule("", "W8A8_MM", ()), binaries)
     assert {config: one.registers for config, one in report({NAMES[0]: "ran"}, bundle).facts.items()} == {0: 2}
@@ -125,7 +125,7 @@ def test_error_maps_are_the_first_of_each_public_case_and_not_too_many():
     judged = Judged(
         KernelBundle("w8a8", CONFIGS, {}, {}, MadeModule("", "W8A8_MM", ())), (90,),
         [Outcome(one.errors.case, one.errors.config, "ran") for one in findings], findings, None,
-    )  # fmt: skip
+    )
     maps = score(LAB, judged, load_rubric(), None).error_maps
     assert [(one.case, one.config) for one in maps] == [(case, number) for number, case in enumerate(NAMES)][:MAX_ERROR_MAPS]
 

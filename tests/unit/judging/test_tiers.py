@@ -92,7 +92,7 @@ def test_another_gpu_of_the_same_capability_falls_back_and_says_so(folder):
         "[{ratio = 0.0, share = 1.0}]", "[{ratio = 0.5, share = 1.5}]", "[{ratio = 0.5}]", "[0.25, 0.5]", '["fast"]', "2",
         '[{ratio = "a", share = 1.0}]', "[{ratio = 0.5, share = 0.5, name = 1}]",
     ],
-)  # fmt: skip
+)
 def test_a_table_of_no_use_is_named(folder, numbers):
     (folder / "nvidia_h200.toml").write_text(f"[tiers.w8a8]\nspeed_m16 = {numbers}\n", encoding="utf-8")
     with pytest.raises(Unusable, match=r"nvidia_h200\.toml has .*correct it"):
@@ -114,7 +114,7 @@ def test_a_broken_table_is_named(folder):
         ("long_row = 2", "long_row = nan", "infinite"),
         ("long_row = 2", "long_row = -1", "negative"),
     ],
-)  # fmt: skip
+)
 def test_a_rubric_of_no_use_is_named(tmp_path, before, after, expected):
     text = (HERE / "rubric.toml").read_text(encoding="utf-8")
     assert before in text
@@ -173,7 +173,7 @@ def test_rungs_that_a_case_tells_apart_earn_more_each_and_the_others_no_more_tha
     tiers = tiers_of(ladder, measured)
     assert {rung: reached(tiers, ratio) for rung, ratio in measured.items()} == {
         "obvious": 1, "epilogue": 1, "words": 3, "split": 4, SOLUTION: 5,
-    }  # fmt: skip
+    }
     assert [tier.named for tier in tiers] == ["obvious", "", "words", "split", SOLUTION]
     assert all(measured[rung] / 1.03 > tiers[number].ratio for number, rung in enumerate(ladder) if tiers[number].named)
     even = tiers_of(["obvious", "order", SOLUTION], {"obvious": 1.0, "order": 1.5, SOLUTION: 1.5 * APART - 0.01})

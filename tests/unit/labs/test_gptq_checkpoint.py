@@ -41,7 +41,7 @@ def packed(group_size):
     state = {
         "qweight": wrapped(qweight), "qzeros": wrapped(qzeros), "scales": scales,
         "g_idx": torch.tensor([k // group_size for k in range(K)], dtype=torch.int32),
-    }  # fmt: skip
+    }
     return state, weight
 
 
@@ -102,7 +102,7 @@ def test_the_layer_takes_the_state_dict_of_a_checkpoint():
     done = subprocess.run(
         [sys.executable, __file__], capture_output=True, text=True, timeout=SECONDS, check=False, cwd=ROOT,
         env={**os.environ, "TRITON_INTERPRET": "1", "PYTHONPATH": str(ROOT)},
-    )  # fmt: skip
+    )
     assert done.returncode == 0, done.stderr
     answers = json.loads(done.stdout)
     assert answers.pop("act-order") == 1

@@ -126,7 +126,7 @@ def test_every_right_result_fits_fp16(lab, seed):
     ("lab", "case"),
     [("w8a8", "several_tiles"), ("w8a8", "long_k"), ("w8a8", "every_config"),
      ("w4a16", "large_sums"), ("w4a16", "every_config"), ("w8a16", "large_sums"), ("w8a16", "every_config")],
-)  # fmt: skip
+)
 def test_a_sum_converted_before_it_is_scaled_overflows(lab, case):
     lab = get_lab(lab)
     judge = Judge(lab, lab.case(case), permitted_slices(lab, lab.case(case))[-1])
@@ -214,7 +214,7 @@ def test_a_second_launch_tells_shares_from_crumbs(lab, case):
 
 
 @pytest.mark.parametrize("damage", [lambda data: data[:-2], lambda data: data[:8] + b"\xff" * 8 + data[16:], lambda data: b"few",
-                                    lambda data: data[:-2] + b"1234", lambda data: data.replace(b"\0", b"\x01")])  # fmt: skip
+                                    lambda data: data[:-2] + b"1234", lambda data: data.replace(b"\0", b"\x01")])
 def test_a_record_that_is_none_is_refused(damage):
     lab = get_lab("w4a16")
     judge = Judge(lab, lab.case("one_tile"), 2)

@@ -60,7 +60,7 @@ PLANTED = {
     "no_clamp": ("w8a8", "-128.0), 127.0)", "-128.0 - 1000 * BUG), 127.0 + 1000 * BUG)"),
     "converted_before_scaling": ("w4a16", "y = acc * scale", "if BUG:\n        acc = acc.to(tl.float16) + 0.0\n    y = acc * scale"),
     "empty_rows": ("dds", "mask=offs_m[:, None] < M)\n", "mask=(offs_m[:, None] < M) & ((end > start) | (BUG == 0)))\n"),
-}  # fmt: skip
+}
 
 
 def in_one_of_eight(lab, find, put, bad):

@@ -62,7 +62,7 @@ def written(header: object, data: bytes) -> bytes:
         written({"w": {"dtype": "F32", "shape": [2], "data_offsets": [0, 8]}}, b"1234"),
         written({"w": {"dtype": "PICKLE", "shape": [2], "data_offsets": [0, 8]}}, b"12345678"), written([], b""),
     ],
-)  # fmt: skip
+)
 def test_a_damaged_file_is_refused(tmp_path, damaged):
     path = saved(tmp_path, tiny_model())
     path.write_bytes(damaged)

@@ -111,7 +111,7 @@ def test_the_kernel_of_a_submission_is_taken(tmp_path):
         ("w2a2", {}, "no lab 'w2a2'; the labs are"), ("w8a8", {"choose": lambda name: False}, "found no Linear layer"),
         ("w8a8", {"runs": "kernel", "submission": ROOT / "assignment"}, "W8A8_MM is still the stub"),
     ],
-)  # fmt: skip
+)
 def test_what_cannot_be_swapped_is_refused(lab, options, words):
     with pytest.raises(CannotSwap, match=words):
         swap(tiny_model(), lab, **options)

@@ -125,7 +125,7 @@ def test_the_table_shows_the_time_of_the_kernel_for_a_format():
     rows = (row("fp16", "fp16"), row("int4", "w4a16"), row("groups", "gptq", 128), row("fine", "gptq", 32), row("int3", None))
     results = CostTable("CPU", {"torch": "2.13.0"}, "2026-01-31", "", 640, (), rows)
     times = LayerTimes("NVIDIA H200", "580.1", {"torch": "2.11.0"}, "2026-01-31 10:00 UTC", TIMED_LAYER, TIMED_TOKENS,
-                       (of_kernel("w4a16", 0), of_kernel("gptq", 128, 56.78), of_kernel("gptq", 32, status="failed")))  # fmt: skip
+                       (of_kernel("w4a16", 0), of_kernel("gptq", 128, 56.78), of_kernel("gptq", 32, status="failed")))
     told = [line.split("|")[-2].strip() for line in markdown(results, times).splitlines()[2:]]
     assert told == ["20.0 us", "12.3 us", "56.8 us", NOT_MEASURED, NO_KERNEL]
     told = [line.split("|")[-2].strip() for line in markdown(results).splitlines()[2:]]

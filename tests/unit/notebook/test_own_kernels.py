@@ -29,7 +29,7 @@ def test_kernels_compile_in_a_process_that_imported_the_notebook():
     done = subprocess.run(
         [sys.executable, "-m", "pytest", "-p", "no:xdist", "-p", "no:cacheprovider", *ORDER],
         cwd=TESTS.parent, env=environment, capture_output=True, text=True, check=False,
-    )  # fmt: skip
+    )
     assert "2 passed" in done.stdout, done.stdout
 
 

@@ -248,7 +248,7 @@ def test_limits_are_told_with_the_number_found():
 def test_each_step_has_its_cells_its_rungs_and_its_times(lab_id):
     steps: dict[str, SpeedStep] = speed_steps_of(lab_id)
     cells = {cell.metadata.get("nbgrader", {}).get("grade_id"): cell for cell in student_notebook(
-        ROOT / SOURCE / f"{lab_id}.py", ROOT).cells}  # fmt: skip
+        ROOT / SOURCE / f"{lab_id}.py", ROOT).cells}
     for name, step in steps.items():
         assert cells[f"{lab_id}_faster_{name}_check"].source == f'check("{lab_id}", speed="{name}")'
         assert "= ...\n" in cells[f"{lab_id}_faster_{name}"].source

@@ -134,7 +134,7 @@ def test_of_a_wrong_step_the_earlier_ones_come_first(options):
 def test_swapped_axes_are_told_with_their_shapes(options):
     cells = edited("w8a8", "load", SWAPPED[0], SWAPPED[1])
     cells = [cell.replace("(rows < row_count)[:, None] & (columns < column_count)[None, :]",
-                          "(columns < column_count)[:, None] & (rows < row_count)[None, :]") for cell in cells]  # fmt: skip
+                          "(columns < column_count)[:, None] & (rows < row_count)[None, :]") for cell in cells]
     text = text_of(answer("w8a8", "load", cells, options))
     assert "load_tile returns fp16 [64, 16], expected fp16 [16, 64]; its axes are swapped" in text
     assert "the check line" not in text

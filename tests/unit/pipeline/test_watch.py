@@ -33,7 +33,7 @@ class Watched:
             [sys.executable, "-u", "-m", "grader", "watch", str(path), "--device", "cpu", *arguments],
             stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, cwd=ROOT,
             env={**os.environ, "COLUMNS": "200", "PYTHONIOENCODING": "utf-8"},
-        )  # fmt: skip
+        )
         self.at = 0
         threading.Thread(target=self._read, daemon=True).start()
 

@@ -340,7 +340,7 @@ def test_a_decorator_of_any_name_may_be_the_autotuner(tmp_path):
         "DEEP = [1]\nDEEP" + "[0]" * 900 + " = 3",
         "if x == 0:\n    DEEP = 0\n" + "".join(f"elif x == {number}:\n    DEEP = {number}\n" for number in range(1, 900)),
     ],
-)  # fmt: skip
+)
 def test_what_is_nested_too_deeply_is_told_so_where_the_kernel_needs_it(tmp_path, statement):
     f = "def f():\n    return f\n\n\nx = 1\n"
     source = BASE.replace("@triton.autotune(", f"{f}{statement}\n@triton.autotune(")

@@ -41,7 +41,7 @@ def case(
 
 BUILD = TestResult("build_sm90", "build", "failed", 0, 0, "2 of 3 configs compile; config 1: out of shared memory")
 MEMORY = TestResult("memory", "memory", "failed", 0, 10, "w8a8.ipynb cell 7 line 5: tl.load reads row 3 of x\nand a second line",
-                    metrics={"seen": True})  # fmt: skip
+                    metrics={"seen": True})
 UNSEEN = TestResult("memory", "memory", "failed", 0, 10, "4 of 4 launches did not finish")
 ROUNDED = [
     case(name, f"{name} is wrong", OBSERVED, "truncation", ("truncation", "fp16_before_scaling"))
@@ -76,7 +76,7 @@ def printed(shown: Report, *, every: bool = False) -> str:
         ((case("odd_m", "did not finish within 24 s"), MEMORY), "timeout", "w8a8: w8a8.ipynb cell 7 line 5: tl.load reads"),
         ((case("odd_m", "did not finish within 24 s"), UNSEEN), "timeout", "w8a8: did not finish within 24 s"),
     ],
-)  # fmt: skip
+)
 def test_next_says_the_most_certain_thing(tests, status, said):
     message = "did not finish within 24 s" if status == "timeout" else ""
     assert next_step(report(*tests, status=status, message=message)).startswith(said)
@@ -86,7 +86,7 @@ def test_equal_findings_are_one_cause_with_all_their_cases():
     told = causes([*ROUNDED, *SCALED, *REGION])
     assert [(one.number, one.cases, one.reasons) for one in told] == [
         (1, ("odd_m", "n_tail"), 2), (2, ("k_tail", "long_k"), 1), (3, ("one_tile",), 1),
-    ]  # fmt: skip
+    ]
     assert not any("(1 of 2)" in sentence for one in told for sentence in one.sentences)
     assert told[0].where == "`odd_m`, `n_tail`"
     assert (

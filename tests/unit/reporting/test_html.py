@@ -134,7 +134,7 @@ def test_bonus_points_stand_apart_on_page_terminal_and_in_the_document():
     earned, most = report.labs[first].points, report.labs[first].max_points
     assert (report.points, report.max_points, report.gradable_points) == (
         without.points, without.max_points, without.gradable_points,
-    )  # fmt: skip
+    )
     told = f"{number(report.points)} of {number(report.max_points)} points and {number(earned)} of {number(most)} bonus points"
     assert total(report) == told
     assert total(without) == told.split(" and ")[0]

@@ -35,7 +35,7 @@ def test_verdicts_tell_near_far_and_unwritten_apart():
     verdicts = classify(y, reference(1))
     assert verdicts[0, :6].tolist() == [
         Verdict.RIGHT, Verdict.NEAR, Verdict.FAR, Verdict.UNWRITTEN, Verdict.FAR, Verdict.RIGHT,
-    ]  # fmt: skip
+    ]
 
 
 def test_the_map_keeps_the_worst_of_each_cell_and_every_count():

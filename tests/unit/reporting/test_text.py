@@ -39,13 +39,13 @@ FORMULAS = [
     '=HYPERLINK("http://x")', "+1+cmd|'/C calc'!A0", "-2+3", "@SUM(1)", "\t=1", "\r=1", "\n=1", " =1", "\u00a0=1", "\u3000=1",
     "＝1", "＋1+1", "－1+1", "＠x", "﹦1", "\u2212 1", "\u200e=1", "\u202e=1", "\ufeff=1", "\u0301=1", "'=1", '"=1', "a;=1", "a,=1",
     "a|=1", "x;\u3000＝1", "\x00=1", "\u200b\u200b=1", "\u2064=1",
-]  # fmt: skip
+]
 STRINGS = [
     *FORMULAS, "\x1b[31mred\x1b[0m", "\x1b]0;title\x07", "\x1b]8;;http://x\x1b\\link\x1b]8;;\x1b\\", "\x9b2J", "\x08\x08\x08100",
     "\u202e001", "\u2067x\u2069", "\u200fx", "\u061cx", "a\u200bb", "\u2028x", "\ud800", "\udcce\udcd2", "\ufffe", "\uffff", "\x00", "\x7f",
     "<script>alert(1)</script>", "\"><img src=x onerror=alert(1)>", "'; DROP TABLE grade; --", "{{ 7*7 }}", "[red]x[/red]", "[/]",
     "]]>", "&amp;&#x6a;", "%s%n", "\U000e0041\U000e0042", "x" * 5000, "李雷", "José", "🙂", "\r\n✓ w8a8: 100 of 100 points",
-]  # fmt: skip
+]
 DEVICE = Device("cpu", "Triton's interpreter on the CPU", None, None, "2.11.0", "3.6.0", "bubblewrap")
 
 
@@ -58,7 +58,7 @@ def reported(text: str) -> Report:
     config = Config(0, {"BLOCK_M": text, text: math.nan, "X": -math.inf}, 4, 1)
     lab = LabReport(
         "w8a8", get_lab("w8a8").title, "graded", text, tests, 0.0, 60.0, "skipped", 0.0, 40.0, 60.0, configs=(config,)
-    )  # fmt: skip
+    )
     refused = replace(lab, lab_id="dds", status="rejected", tests=(), configs=())
     return Report(text, DEVICE, 7, {"w8a8": lab, "dds": refused}, (text,))
 
@@ -199,4 +199,4 @@ def test_every_acting_character_of_unicode_is_written_out():
 def test_numbers_that_json_has_no_word_for():
     assert json.loads(json_text([math.inf, -math.inf, math.nan, 10**5000, True, 1])) == [
         "inf", "-inf", "nan", "a whole number of 16610 bits", True, 1,
-    ]  # fmt: skip
+    ]

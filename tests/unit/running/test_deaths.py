@@ -62,7 +62,7 @@ def test_a_launch_that_is_lost_is_no_verdict(monkeypatch):
 def test_a_batch_enters_nothing_for_it(monkeypatch):
     monkeypatch.setattr(tasks, "build_lab", lambda *given: Refusal("not_graded", LOST))
     monkeypatch.setattr(tasks, "_graded_on_cpu", lambda setup, source: replace(
-        grading.refused(LAB, Refusal("not_graded", LOST), load_rubric(), gpu=False)))  # fmt: skip
+        grading.refused(LAB, Refusal("not_graded", LOST), load_rubric(), gpu=False)))
     with pytest.raises(Undecided, match="from outside"):
         grade_on_cpu(SETUP, source())
 

@@ -37,7 +37,7 @@ def graded(folder):
         [sys.executable, "-m", "grader", "grade", str(TESTS / "styles" / "dds_while.py"), "--lab", "dds", "--device", "cpu",
          "--json", "report.json", "--html", "report.html"],
         cwd=folder, capture_output=True, text=True, timeout=300,
-    )  # fmt: skip
+    )
     assert told.returncode == 0, told.stderr
     verdict = json.loads((folder / "report.json").read_text(encoding="utf-8"))["labs"]["dds"]
     assert [test["name"] for test in verdict["tests"] if test["status"] in ("failed", "error")] == []

@@ -116,7 +116,7 @@ def test_what_was_recorded_says_with_what():
 ONE = (
     "one << 31", "(one << 31) > 0", "one << 40", "one * 65536 * 65536", "one * 2147483647 + 2147483647", "-one // 2", "-one % 3", "~one",
     "one / 3", "1 - one / 2", "(one - 2) >> 1", "one == 1.0", "one - 2 < 0", "one + one == 2 and one > 0",
-)  # fmt: skip
+)
 """Expressions in an argument that is passed as 1: most of them are other numbers where it is an int32."""
 
 
@@ -175,7 +175,7 @@ SHIFTS = (
     ("M << (wide - 1)", False), ("M.to(tl.int64) << (wide * 2)", False), ("M << (wide - 5 - turn)", True),
     ("M << (32 - 4 * (M < 0))", True),
     ("(M << 28) << 4", True), ("M.to(tl.int64) << 63 << 1", True), ("M >> 31", True), ("tl.where(M < 0, M << 32, 0)", True),
-)  # fmt: skip
+)
 
 
 @pytest.mark.parametrize("columns", [32, 512])

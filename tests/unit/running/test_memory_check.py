@@ -47,7 +47,7 @@ class Checked:
 def checked(
     tmp_path, source: str, *, M=33, N=80, K=48, layout="contiguous", lab_id="w8a8", seconds=30.0, folded=(),
     right=False, strides_of="",
-) -> Checked:  # fmt: skip
+) -> Checked:
     """One launch of a kernel with small tiles on small sizes. folded: arguments that the compiler takes for the constant 1.
 
     right: whether the sentences are those of a kernel whose Y is right. strides_of: what is in a line whose strides are known to be wrong.
@@ -156,7 +156,7 @@ SAID = {
     "strides that are known to be wrong": (
         [("offs_m[:, None] * stride_xm", "offs_m[:, None] * (stride_xm + 5)")], {"strides_of": "x = tl.load(x_ptrs"},
         ["the address is wrong: its tile moves by"], ["fix that first"]),
-}  # fmt: skip
+}
 AMONG_OTHERS = ("before the tensor", "one iteration too many", "past the end", "strides")
 
 
@@ -183,7 +183,7 @@ ADDRESSES = {
     "both axes along the columns": ("offs_m[:, None] * stride_ym + offs_n[None, :]",
                                     "M * N - 40 + offs_m[:, None] + offs_n[None, :]", "its tile moves by 1 and 1"),
     "an offset of its own": ("y_ptrs = y_ptr +", "y_ptrs = y_ptr + M * N +", "the tile begins outside"),
-}  # fmt: skip
+}
 
 
 @pytest.mark.parametrize("name", ADDRESSES)
@@ -286,7 +286,7 @@ ODD = "tl.store(pairs.to(tl.pointer_type(tl.int16)) + 1, 1, mask=pid_n > 0)\n"
         (PAIRS + "tl.store(pairs, bits, mask=pid_n == 0)\n    " + ODD, True),
         (PAIRS + "tl.atomic_max(pairs, bits, mask=offs_m[:, None] < M)\n    tl.atomic_or(pairs, bits, mask=offs_m[:, None] < M)\n", True),
     ],
-)  # fmt: skip
+)
 def test_what_depends_on_the_order_of_programs_is_known(tmp_path, stores, unordered):
     source = edited(STORE, f"    {stores}").replace("offs_n = pid_n * BLOCK_N + tl.arange(0, BLOCK_N)", SHARED)
     source = source.replace("@triton.autotune", "from triton.language import atomic_add as plus\n\n\n@triton.autotune")
@@ -320,7 +320,7 @@ LANE = "tl.join(tl.zeros((BLOCK_M, BLOCK_N), tl.int32), tl.full((BLOCK_M, BLOCK_
         ("offs_m = tl.minimum(offs_m, M - 1)\n    tl.store(y_ptr + offs_m[:, None] * stride_ym + offs_n[None, :] * stride_yn, "
          "offs_m[:, None].to(tl.float16), mask=offs_n[None, :] < N)\n", False),
     ],
-)  # fmt: skip
+)
 def test_what_depends_on_the_order_of_the_lanes_of_a_store_is_known(tmp_path, stores, unordered):
     result = checked(tmp_path, edited(STORE, f"    {stores}"), M=13, N=16)
     assert result.outcome.status == "ran", result.outcome.message
@@ -443,7 +443,7 @@ def test_block_pointers(tmp_path):
                               (pid_m * BLOCK_M, pid_n * BLOCK_N),
                               (BLOCK_M, BLOCK_N), (1, 0))
     tl.store(block, y.to(tl.float16), boundary_check=(0,))
-""")  # fmt: skip
+""")
     result = checked(tmp_path, source)
     assert any("writes column 80 of y, which has 80 columns" in sentence for sentence in result.sentences)
     assert not any("row 33" in sentence for sentence in result.sentences)
@@ -587,7 +587,7 @@ def test_a_tile_that_begins_inside_a_block_lacks_no_mask(tmp_path):
 def test_a_tile_loaded_ahead_of_the_last_turn_lacks_a_mask_where_y_is_right(tmp_path):
     """What is read there is used nowhere, so neither the tile's offset nor the end of the loop is wrong."""
     source = edited("        k_left = K - k * BLOCK_K\n",
-                    "        k_left = K - k * BLOCK_K\n        tl.load(w_ptrs + BLOCK_K * stride_wk)\n")  # fmt: skip
+                    "        k_left = K - k * BLOCK_K\n        tl.load(w_ptrs + BLOCK_K * stride_wk)\n")
     wrong, right = (checked(tmp_path, source, N=64, K=64, right=right).sentences for right in (False, True))
     assert any("the tile begins outside" in one and "check the tile's offset, the end of the loop and the grid" in one for one in wrong)
     assert any("the tile begins outside" in one and "there is no mask, and Y is right without it: mask all" in one for one in right)
@@ -637,7 +637,7 @@ def test_masks_of_every_kind(tmp_path, name):
 def test_a_descriptor_stays_inside_its_tensor(tmp_path):
     source = edited(STORE, """    block = tl.make_tensor_descriptor(y_ptr, [M, N], [stride_ym, 1], [BLOCK_M, BLOCK_N])
     block.store([pid_m * BLOCK_M, pid_n * BLOCK_N], y.to(tl.float16))
-""")  # fmt: skip
+""")
     assert checked(tmp_path, source).sentences == ()
     wide = checked(tmp_path, source.replace("[M, N]", "[M, N + 16]"))
     assert any("writes column 80 of y" in sentence for sentence in wide.sentences)

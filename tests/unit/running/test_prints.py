@@ -47,7 +47,7 @@ def test_prints_of_a_kernel_are_in_no_output(tmp_path):
     (tmp_path / "w8a8.py").write_text(text, encoding="utf-8")
     files = [tmp_path / name for name in ("report.json", "report.xml")]
     command = [sys.executable, "-m", "grader", "grade", str(tmp_path / "w8a8.py"), "--device", "cpu", "--json", str(files[0]),
-               "--junit", str(files[1])]  # fmt: skip
+               "--junit", str(files[1])]
     done = subprocess.run(command, cwd=TESTS.parent, capture_output=True, text=True, check=False, timeout=600)
     assert done.returncode == 0, done.stderr
     for shown in (done.stdout, done.stderr, *(file.read_text() for file in files)):

@@ -33,7 +33,7 @@ LAUNCH = Launch((1, 1, 1), (("x", "*fp16"),), (), ())
 BUNDLE = KernelBundle(
     "dds", (Config(0, {}, 4, 2),), {PAIR: LAUNCH}, {}, MadeModule("", "DDS_MM", ()),
     {(90, 0, LAUNCH.key): Binary(0, 90, b"", "k", 4, 0, 0, (), None)},
-)  # fmt: skip
+)
 MADE = MadeModule("", "W8A8_MM", tuple(range(101, 201)))
 
 

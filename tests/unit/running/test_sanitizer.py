@@ -65,7 +65,7 @@ UNITS = {
     "errors": "========= Invalid __global__ read of size 4 bytes\n",
     "allocations": "and is 1 bytes after the nearest allocation at 0x1 of size 2\n",
     "numbers": "1", "words": "Invalid ", "commas": ",", "equals": "= ", "lines": "\n", "sizes": "of size ",
-}  # fmt: skip
+}
 
 
 @pytest.mark.parametrize("unit", UNITS.values(), ids=UNITS.keys())

@@ -110,7 +110,7 @@ def test_configs_that_are_one_to_the_interpreter_have_one_launch(monkeypatch):
         Config(0, {"BLOCK_M": 16}, 4, 2), Config(1, {"BLOCK_M": 16}, 8, 3, 128), Config(2, {"BLOCK_M": 32}, 4, 2),
         Config(3, {"BLOCK_M": 16}, 4, 2), Config(4, {"BLOCK_M": 16}, 4, 2), Config(5, {"BLOCK_M": 16.0}, 4, 2),
         Config(6, {"BLOCK_M": 16}, 2, 5),
-    )  # fmt: skip
+    )
     launches = {(CASE, index): Launch((1, 1, 1), (), (), ()) for index in range(7)}
     launches[CASE, 3], launches[CASE, 4] = Launch((2, 1, 1), (), (), ()), Launch((1, 1, 1), (), (), (("M", 1),))
     refused = {(CASE, 6): "too large"}

@@ -304,7 +304,7 @@ def test_what_cannot_travel_is_said_from_inside(box, answer, said):
         b'{"\\udfff": 1}', b'{"a": 1, "a": 2}', b'{"a": "\xff"}', b'{"a":' + b"[" * 40 + b"]" * 40 + b"}",
         b'{"a": ' + b"1" * 5000 + b"}",
     ],
-)  # fmt: skip
+)
 def test_what_is_forged_from_inside_is_refused_outside(text):
     data = b"KLAB" + len(text).to_bytes(4, "little") + bytes(4) + text
     forge = f"{MANY}answers({data!r})\nimport time; time.sleep(60)\n"
@@ -318,4 +318,4 @@ def test_the_limits_of_the_inside_and_the_outside_agree():
 
     assert (isolation.MEMORY_BYTES, isolation.CPU_SECONDS, isolation.FILE_BYTES) == (
         usage.MEMORY_BYTES, usage.CPU_SECONDS, confinement.TMPFS_BYTES,
-    )  # fmt: skip
+    )

@@ -92,7 +92,7 @@ def test_what_a_comment_says_is_not_done():
         ("cp.async.bulk.tensor.2d.shared::cluster.global [%r1], [%rd1, {%r2, %r3}], [%r4];", 16),
         ("ld.shared.v4.b32 {%r1, %r2, %r3, %r4}, [%r5];", 0),
     ],
-)  # fmt: skip
+)
 def test_the_widest_load(text, expected):
     assert ptx.read(text, 4)["widest_load_bytes"] == expected
 

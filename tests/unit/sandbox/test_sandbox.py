@@ -75,7 +75,7 @@ def test_home_project_and_secrets_are_not_visible():
     "code",
     ["import os; os._exit(0)", "import os; os.abort()", "import os, signal; os.kill(1, 9); os._exit(3)",
      "import ctypes; ctypes.string_at(0)"],
-)  # fmt: skip
+)
 def test_exit_code_games_are_a_crash(code):
     assert "configs and the grid" in refused(built(source(code)), "crash")
 
@@ -147,5 +147,5 @@ def test_packages_in_the_temporary_folder_are_read_after_the_fork(tmp_path):
     done = subprocess.run(
         [sys.executable, "-c", LATE], cwd=TESTS.parent, env={**os.environ, "PYTHONPATH": str(tmp_path)},
         capture_output=True, text=True, check=False, timeout=120,
-    )  # fmt: skip
+    )
     assert done.stdout.strip() == "imported late, Read-only file system", done.stderr

@@ -16,7 +16,7 @@ NEEDED = {
                "wait4": 61, "openat": 257, "futex": 202, "exit_group": 231, "munmap": 11, "mprotect": 10},
     "aarch64": {"read": 63, "write": 64, "close": 57, "brk": 214, "pipe2": 59, "execve": 221, "wait4": 260,
                 "openat": 56, "futex": 98, "exit_group": 94, "munmap": 215, "mprotect": 226},
-}  # fmt: skip
+}
 """What Python, Triton and ptxas cannot do without."""
 
 REFUSED = 0x00050000
@@ -61,7 +61,7 @@ def test_nothing_else_is_refused(machine):
     refused = {number for number in range(600) if decide(machine, number) != ALLOW}
     assert refused == set({**NUMBERS[machine], **EVERYWHERE}.values()) - {
         NUMBERS[machine]["clone"], NUMBERS[machine]["fcntl"], NUMBERS[machine]["mmap"],
-    }  # fmt: skip
+    }
 
 
 @pytest.mark.parametrize("machine", MACHINES)
@@ -80,7 +80,7 @@ def test_mappings_are_private(machine):
     mmap = NUMBERS[machine]["mmap"]
     for flags, expected in ((0x22, ALLOW), (0x02, ALLOW), (0x20022, ALLOW), (0x01, REFUSED | errno.EPERM),
                             (0x21, REFUSED | errno.EPERM), (0x03, REFUSED | errno.EPERM),
-                            (0x40001, REFUSED | errno.EPERM), (0x8001, REFUSED | errno.EPERM)):  # fmt: skip
+                            (0x40001, REFUSED | errno.EPERM), (0x8001, REFUSED | errno.EPERM)):
         assert decide(machine, mmap, 0, 4096, 3, flags, 2**64 - 1, 0) == expected, hex(flags)
 
 

@@ -155,7 +155,7 @@ time.sleep(60)
 @pytest.mark.parametrize("end", [signal.SIGKILL, signal.SIGTERM, signal.SIGINT])
 def test_everything_ends_with_the_grader_whatever_ends_that(end, how):
     with subprocess.Popen([sys.executable, "-c", GRADER, how], cwd=ROOT, stdout=subprocess.PIPE,
-                          stderr=subprocess.DEVNULL, text=True) as grader:  # fmt: skip
+                          stderr=subprocess.DEVNULL, text=True) as grader:
         assert grader.stdout is not None
         pids = [int(pid) for pid in grader.stdout.readline().split()]
         family = tree(grader.pid)

@@ -26,7 +26,7 @@ def made(lab_id, seed):
     stack = lab.timed_inputs(case, generator_for(seed, device=CPU), CPU, case.launches, False)
     y = torch.stack([
         lab.reference(lab.stacked_problem(case, stack, launch), 1).y for launch in range(case.launches)
-    ])  # fmt: skip
+    ])
     return lab, case, stack, y
 
 
@@ -62,7 +62,7 @@ def test_atomics_in_fp16_pass_in_every_order(roundings):
         one = {**stack, "x_ptr": x}
         parts.append(torch.stack([
             lab.reference(lab.stacked_problem(case, one, launch), 1).y for launch in range(case.launches)
-        ]))  # fmt: skip
+        ]))
     for order in range(20):
         y = torch.zeros_like(parts[0], dtype=torch.float16)
         for part in torch.randperm(roundings, generator=generator_for(order)).tolist():
@@ -119,7 +119,7 @@ def test_an_accumulator_in_fp16_is_seen_over_the_replays_of_a_race():
         accumulator = torch.zeros(case.launches, case.M, case.N, dtype=torch.float16)
         weight = torch.stack([
             lab.baseline_weight(lab.stacked_problem(case, stack, launch)).t() for launch in range(case.launches)
-        ]).double()  # fmt: skip
+        ]).double()
         for start in range(0, case.K, 16):
             part = torch.bmm(stack["x_ptr"][:, :, start : start + 16].double(), weight[:, start : start + 16])
             accumulator = (accumulator.double() + part).to(torch.float16)

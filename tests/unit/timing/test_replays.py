@@ -75,7 +75,7 @@ def test_every_input_is_new_and_in_another_place(lab_id):
         draw = stage.renew()
         inputs.update({name: stage.arena.tensors(draw.places, name).clone() for name in stage.inputs})
         places.update((name, launch, stage.arena.address(draw.places, name, launch))
-                      for name in stage.arena.layouts for launch in range(stage.case.launches))  # fmt: skip
+                      for name in stage.arena.layouts for launch in range(stage.case.launches))
         stage.arena.clear()
     for name, tensor in first.items():
         for one in tensor:
@@ -188,7 +188,7 @@ def test_a_launch_that_does_the_work_of_the_next_is_seen():
 def test_timed_inputs_hold_the_traps_of_the_cases():
     stage = staged("w8a8")
     x, weight, scale = (torch.cat([drawn(stage, seed)[f"{name}_ptr"].flatten(0, 1)
-                                   for seed in range(8)]) for name in ("x", "qweight", "input_scale"))  # fmt: skip
+                                   for seed in range(8)]) for name in ("x", "qweight", "input_scale"))
     ratio = x.float() / scale[:, None]
     clamped = (ratio.abs() > 128).any(dim=1)
     assert 0.02 < clamped.float().mean() < 0.3

@@ -219,7 +219,7 @@ def test_the_assumed_layout_is_the_compilers(tmp_path: Path):
     for name, sizes in (("1_obvious", "several_tiles"), ("4_split", (16, 128, 1024))):
         traffic = _traffic(f"ladder/w4a16_{name}.py", "w4a16", sizes)
         program = COMPILE.format(path=TESTS.parent / f"solutions/ladder/w4a16_{name}.py", pointers=pointers,
-                                 constants=dict(traffic.config.constants), warps=traffic.config.num_warps)  # fmt: skip
+                                 constants=dict(traffic.config.constants), warps=traffic.config.num_warps)
         environment = {**os.environ, "TRITON_INTERPRET": "0", "TRITON_CACHE_DIR": str(tmp_path)}
         done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=False, env=environment)
         assert done.returncode == 0, done.stderr
@@ -230,7 +230,7 @@ def test_the_assumed_layout_is_the_compilers(tmp_path: Path):
                 continue
             shape, kind = "x".join(map(str, one.offsets.shape)), "i32" if one.tensor == "qweight_ptr" else "f16"
             wanted = (f"sizePerThread = {list(one.layout.each)}, threadsPerWarp = {list(one.layout.lanes)}, "
-                      f"warpsPerCTA = {list(one.layout.warps)}, order = {list(one.layout.order)}")  # fmt: skip
+                      f"warpsPerCTA = {list(one.layout.warps)}, order = {list(one.layout.order)}")
             seen = {layouts[found] for line in lines for found in re.findall(rf"<{shape}x!tt\.ptr<{kind}>, (#blocked\d*)>", line)}
             assert {re.sub(r"[{}]", "", layout) for layout in seen} >= {wanted}, (one.tensor, seen, wanted)
 

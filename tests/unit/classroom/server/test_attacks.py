@@ -33,7 +33,7 @@ OF_MEMBERS = ("/api/attempts", "/api/attempts/1", "/api/attempts/1/events", "/ap
 TRICKS = (
     "/../course.sqlite", "/%2e%2e/course.sqlite", "/attempts/../../etc/passwd", "/attempts/1%00", "/attempts/-1", "//etc/passwd",
     "/api/attempts/1e3", "/api/attempts/99999999999999999999999", "/docs", "/openapi.json", "/live.js%2f..",
-)  # fmt: skip
+)
 
 
 def upload(number=99, **fields):
@@ -77,7 +77,7 @@ def test_uploads_that_are_none_are_one_sentence(world):
         {}, upload(extra=1), upload(text=""), upload(text=marker + "x" * MAX_MODULE_CHARS), upload(request="../x"),
         upload(lab="nolab"), upload(lab="../../etc"), upload(lines=[[marker, -1]]), upload(lines=[[marker * 100, 1]]), upload(text=5),
         upload(text="\ud800" + marker), [marker],
-    ]  # fmt: skip
+    ]
     with world.client() as http:
         for body in bodies:
             answer = http.post("/api/attempts", content=json.dumps(body), headers={"content-type": "application/json"})

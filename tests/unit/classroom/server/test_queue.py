@@ -112,7 +112,7 @@ def test_a_kernel_is_graded_once_whoever_submits_it_and_a_batch_finds_it(tmp_pat
     assert engine.given == []
     assert [(one.hand_in.student, one.report.labs["w8a8"].status) for one in outcome.graded] == [
         ("ann", "graded"), ("bob", "graded"), ("carl", "graded"),
-    ]  # fmt: skip
+    ]
     assert {one.fate for one in outcome.accounts(standings(outcome.graded, Rules("best")))} == {"graded"}
     store.close()
 

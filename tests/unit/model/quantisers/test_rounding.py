@@ -13,7 +13,7 @@ from tests.unit.model.small import normal
 FORMATS = [
     Format(8), Format(4), Format(3), Format(2), Format(8, "tensor"), Format(4, group=16), Format(8, zero_point=True),
     Format(4, group=8, zero_point=True), Format(4, "tensor", zero_point=True),
-]  # fmt: skip
+]
 
 
 def shared_by(r: torch.Tensor, format: Format) -> list[list[float]]:
