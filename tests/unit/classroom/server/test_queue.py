@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from dataclasses import replace
+from datetime import UTC, datetime
 from typing import Any
 
 import pytest
@@ -15,7 +16,7 @@ from grader.classroom.batch.standing import standings
 from grader.classroom.batch.term_attempts import hand_ins
 from grader.classroom.roster import Person, Roster
 from grader.classroom.server.board import curve_of, stuck
-from grader.classroom.server.store import AttemptAnswer, NotAccepted, Store, UnusableCourse, digest
+from grader.classroom.server.store import DUE, HOUR, AttemptAnswer, NotAccepted, Store, UnusableCourse, digest
 from tests.course_server import Timed, course, kernel
 from tests.reports import H200
 from tests.stub_class import PoolHere
@@ -215,3 +216,39 @@ def test_what_was_begun_counts_for_the_rate_though_it_was_cancelled(store):
     two = put(store, "bob", 1)
     store.cancel(two.id)
     put(store, "bob", 2, per_hour=1)
+
+
+def test_a_deadline_freezes_the_board_and_what_comes_later_is_late(tmp_path):
+    opened, due = Store(tmp_path / "course.sqlite"), time.time() - HOUR
+    opened.set(DUE, datetime.fromtimestamp(due, UTC).isoformat())
+    opened.close()
+    with course(tmp_path) as world, world.client() as http:
+        world.submit("ann", kernel(1), 1)
+        world.wait()
+        world.service.store._change("UPDATE attempt SET submitted_at = ?", due - 1)
+        world.submit("ann", kernel(99), 2)
+        world.submit("bob", kernel(98), 3)
+        world.wait()
+        assert [one["late"] for one in http.get("/api/attempts").json()] == [True, False]
+        students = [row for row in http.get("/api/board").json()["labs"]["w8a8"]["rows"] if row["student"]]
+        assert [row["ratio"] for row in students] == [world.service.store.attempt(1).answer.ratio]
+        assert "The board is frozen" in http.get("/board").text
+
+
+def test_what_an_instructor_can_stop(tmp_path):
+    with course(tmp_path) as world, world.client("prof") as http:
+        assert http.post("/instructor/pause").status_code == 303
+        ids = [world.submit(login, kernel(number), number).json()["id"] for number, login in enumerate(["ann", "bob", "carl"])]
+        time.sleep(0.3)
+        assert [one.id for one in world.service.store.in_state("queued")] == ids
+        assert "the queue is paused" in world.service.words(world.service.store.attempt(ids[0]))
+        assert http.post(f"/attempts/{ids[2]}/first").status_code == 303
+        assert [number for number, _ in world.service.store.waiting()] == [ids[2], *ids[:2]]
+        assert http.post("/instructor/drain").status_code == 303
+        assert world.submit("ann", kernel(7), 7).status_code == 503
+        assert http.post("/instructor/resume").status_code == 303
+        world.wait()
+        assert len(world.service.store.in_state("done")) == 3
+        assert http.post("/instructor/open").status_code == 303
+        assert world.submit("ann", kernel(7), 7).status_code == 202
+        assert http.post("/instructor/sleep").status_code == 422
