@@ -76,7 +76,7 @@ pictures.quantisation(w, float(w.abs().max() / 7), bits=4, name="one output chan
 # %% [markdown] lang="zh"
 # ## 两个熟悉的函数
 #
-# 你在开篇和 W8A8 里写过它们。这里直接给出，运行这个单元即可；读 $X$、写 $Y$ 时用它们。
+# 你在 opening 和 W8A8 里写过它们。这里直接给出，运行这个单元即可；读 $X$、写 $Y$ 时用它们。
 
 # %%
 # include notebooks/source/parts/load_tile.py
@@ -135,7 +135,7 @@ check("w4a16", step="load")
 # %% [markdown] lang="zh"
 # ## 第 2 步：拆包
 #
-# 从 `[words, columns]` 变成 `[8 * words, columns]`，按 $K$ 的顺序排列。开篇练习 `unpack` 拆的是一行字，每个字拆成一行；
+# 从 `[words, columns]` 变成 `[8 * words, columns]`，按 $K$ 的顺序排列。opening 里的练习 `unpack` 拆的是一行字，每个字拆成一行；
 # 这里一个字的八个元素则要**竖着**往下排。
 #
 # 符号：先把半字节**左移**，让它的最高位落到整个字的最高位上，再右移 28 位。

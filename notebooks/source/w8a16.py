@@ -158,7 +158,7 @@ for M in (1, 16, 64, 256, 512, 4096):
 # %% [markdown] lang="zh"
 # ## 两个熟悉的函数
 #
-# 你在开篇和 W8A8 里写过它们。运行这个单元即可。`load_tile` 能读**任何**矩阵的 tile：读 $X$ 和读权重都用它。
+# 你在 opening 和 W8A8 里写过它们。运行这个单元即可。`load_tile` 能读**任何**矩阵的 tile：读 $X$ 和读权重都用它。
 
 # %%
 # include notebooks/source/parts/load_tile.py
