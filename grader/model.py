@@ -550,6 +550,41 @@ class ErrorMap:
         return sum(self.counts) - self.counts[Verdict.RIGHT]
 
 
+Runs = tuple[tuple[int, int], ...]
+"""Indices along one dimension, as ranges (first, end)."""
+
+
+@dataclass(frozen=True)
+class WalkTile:
+    """What one program stores to Y: its rows and columns, and in words what is wrong there, "" where nothing is."""
+
+    program: str
+    rows: tuple[int, int]
+    columns: tuple[int, int]
+    wrong: str
+
+
+@dataclass(frozen=True)
+class WalkStep:
+    """One iteration: rows and k of X, rows and k of W that it multiplies, and that in words."""
+
+    left: tuple[Runs, Runs]
+    right: tuple[Runs, Runs]
+    text: str
+
+
+@dataclass(frozen=True)
+class Walk:
+    """A program of a small failing launch, iteration by iteration. sizes: M, N and K; at: row and column of its first wrong element."""
+
+    case: str
+    program: str
+    sizes: tuple[int, int, int]
+    at: tuple[int, int]
+    tiles: tuple[WalkTile, ...]
+    steps: tuple[WalkStep, ...]
+
+
 @dataclass(frozen=True)
 class TestResult:
     """One line of the report. `hidden`: of a case whose data stays with the instructor."""
@@ -575,6 +610,7 @@ class LabReport:
     `defects`: where the grader itself failed to find reasons, in sentences; no points depend on them.
     `bonus`: the points stand apart from those of the course. `remarks`: what costs no points and is worth knowing.
     `profile`: where the time goes, a text a timed case: a line of the whole, then one for each line of the kernel.
+    `walk`: the launch from which the first reason was read.
     """
 
     lab_id: str
@@ -597,6 +633,7 @@ class LabReport:
     bonus: bool = False
     remarks: tuple[str, ...] = ()
     profile: tuple[str, ...] = ()
+    walk: Walk | None = None
 
     @property
     def points(self) -> float:

@@ -18,6 +18,9 @@ from grader.model import (
     Report,
     SourceLine,
     TestResult,
+    Walk,
+    WalkStep,
+    WalkTile,
 )
 
 CPU = Device("cpu", "Triton's interpreter on the CPU", None, None, "2.13.0", "3.7.1", "bubblewrap")
@@ -42,6 +45,16 @@ def W8A8_MM(x_ptr, K, BLOCK_K: tl.constexpr):
         x = tl.load(x_ptrs)
     acc += tl.dot(x, w)
 """
+
+
+WALK = Walk(
+    "odd_m", "(0, 1)", (32, 64, 128), (0, 32),
+    (WalkTile("(0, 0)", (0, 32), (0, 32), ""), WalkTile("(0, 1)", (0, 32), (32, 64), "2 wrong, first Y[0, 32] = 1, expected 2")),
+    tuple(
+        WalkStep((((0, 32),), ((k, k + 64),)), (((32, 64),), ((0, 8), (16, 24))), f"X[0:32, {k}:{k + 64}] meets W[32:64, 0:8].")
+        for k in (0, 64)
+    ),
+)
 
 
 def kernel_source(module: str = MODULE, place: str = "w8a8.ipynb cell 7", lab_id: str = "w8a8") -> KernelSource:
@@ -71,7 +84,7 @@ def wrong_report() -> Report:
     )
     graded = LabReport(
         "w8a8", lab.title, "graded", "", tests, 3.0, 60.0, "skipped", 0.0, 40.0, 60.0, CONFIGS, FACTS, 90,
-        (error_map(lab, "odd_m", CONFIGS[0], y, reference),), kernel_source(),
+        (error_map(lab, "odd_m", CONFIGS[0], y, reference),), kernel_source(), walk=WALK,
     )
     dds = get_lab("dds")
     stub = LabReport("dds", dds.title, "not_attempted", "DDS_MM is still the stub", (), 0, 60, "not_graded", 0, 40, 60)

@@ -19,12 +19,13 @@ from grader.diagnosis.observation import Observation, first_of_each
 from grader.diagnosis.provenance import Provenance
 from grader.diagnosis.relation import Run
 from grader.diagnosis.tape import parse
+from grader.diagnosis.walking import walk
 from grader.judging.checking import Finding
 from grader.labs import Lab
 from grader.labs.expected import Relation, relation_of
 from grader.labs.problems import generator_for, make_problem
 from grader.labs.slices import slices
-from grader.model import KernelBundle, KernelSource, Outcome, Problem
+from grader.model import KernelBundle, KernelSource, Outcome, Problem, Walk
 from grader.running.cpu import InterpretOptions, interpret
 
 MAX_LAUNCHES = 5
@@ -62,11 +63,13 @@ class Failure:
 
 @dataclass(frozen=True)
 class Explained:
-    """observations: in the order in which to put them right. unread: why no launch could be followed. defects: of the grader."""
+    """observations: in the order in which to put them right. unread: why no launch could be followed. defects: of the grader.
+    walk: the launch that showed the first one."""
 
     observations: tuple[Observation, ...] = ()
     unread: str = ""
     defects: tuple[str, ...] = ()
+    walk: Walk | None = None
 
 
 def went_wrong(outcome: Outcome, finding: Finding) -> bool:
@@ -88,7 +91,9 @@ def explain(failure: Failure) -> Explained:
         defects += [one.defect for one in launches if one.defect]
         unread = unread or next((one.unread for one in launches if one.unread), "")
         if merged := _merged(launches, frozenset(expected.first)):
-            return Explained(tuple(merged[:MAX_SENTENCES]), "", tuple(dict.fromkeys(defects)))
+            run = next(one.run for one in launches if one.run and one.observations[0].case == merged[0].case)
+            shown = walk(merged[0].case, run, merged[0].program)
+            return Explained(tuple(merged[:MAX_SENTENCES]), "", tuple(dict.fromkeys(defects)), shown)
     return Explained((), unread, tuple(dict.fromkeys(defects)))
 
 
@@ -100,6 +105,7 @@ class _Launch:
     observations: tuple[Observation, ...] = ()
     unread: str = ""
     defect: str = ""
+    run: Run | None = None
 
 
 def _merged(launches: Sequence[_Launch], catalogued: frozenset[str]) -> list[Observation]:
@@ -258,7 +264,7 @@ def _read(failure: Failure, chosen: _Chosen, problem: Problem, outcome: Outcome,
         found.append(
             replace(named, case=case, line=line, caller=caller, variable=variable, grid=run.grid, reached=reached)
         )
-    return _Launch(sizes, tuple(found), "" if found else unreadable(run))
+    return _Launch(sizes, tuple(found), "", run=run) if found else _Launch(sizes, unread=unreadable(run))
 
 
 def _reached(run: Run, one: Observation) -> Iterator[int | None]:
@@ -279,11 +285,9 @@ def run_of(lab: Lab, bundle: KernelBundle, case: str, config: int, problem: Prob
     """One recorded launch to be compared; of one that broke off, all is taken for wrong. Raises ValueError for a bad record."""
     expected, launch = relation_of(lab.id), bundle.launches[case, config]
     M, N, K = sizes_of(problem)
-    if outcome.y is None:
-        y, wrong = torch.full((M, N), torch.nan), torch.ones(M, N, dtype=torch.bool)
-    else:
-        reference = lab.reference(problem, slices(lab, bundle.configs[config], launch, M, N, K))
-        y, wrong = outcome.y, ~((outcome.y.double() - reference.y).abs() <= reference.bound)
+    reference = lab.reference(problem, slices(lab, bundle.configs[config], launch, M, N, K))
+    y = torch.full((M, N), torch.nan) if outcome.y is None else outcome.y
+    wrong = ~((y.double() - reference.y).abs() <= reference.bound)
     assert outcome.flow is not None
     assert expected is not None
     tape = parse(outcome.flow)
@@ -291,7 +295,8 @@ def run_of(lab: Lab, bundle: KernelBundle, case: str, config: int, problem: Prob
     given = (lab, expected, problem, bundle.configs[config], launch.grid, tape, provenance)
     last = max(tape.programs, key=lambda program: tape.programs[program].stop, default=None)
     ended = outcome.y is not None
-    return Run(*given, y.numpy(), wrong.numpy(), ended, bundle.made.text, None if ended else last)
+    found = (y.numpy(), wrong.numpy(), reference.y.numpy())
+    return Run(*given, *found, ended, bundle.made.text, None if ended else last)
 
 
 def defect(case: str, config: int, error: Exception) -> str:

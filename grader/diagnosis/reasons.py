@@ -32,7 +32,7 @@ def reasons(failure: Failure) -> Reasons:
         else None
         for outcome, finding in zip(failure.outcomes, failure.findings, strict=True)
     ]
-    return Reasons(answers, found.defects)
+    return Reasons(answers, found.defects, found.walk)
 
 
 def _diagnosis(failure: Failure, observations: Sequence[Observation]) -> Diagnosis:

@@ -30,7 +30,7 @@ SAMPLE = 9
 
 @dataclass(frozen=True, eq=False)
 class Run:
-    """One recorded launch. wrong: bool [M, N], where Y is not what it should be; grid: its programs.
+    """One recorded launch. wrong: bool [M, N], where Y is not what it should be, `right`; grid: its programs.
 
     ended: whether it came to its end; one that broke off shows what its first programs did, and nothing of the whole.
     cut_off: the program that it broke off in, of which something was still to come; None where it did not.
@@ -46,6 +46,7 @@ class Run:
     provenance: Provenance
     y: Array
     wrong: Array
+    right: Array
     ended: bool = True
     text: str = ""
     cut_off: int | None = None

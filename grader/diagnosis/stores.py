@@ -49,11 +49,11 @@ def _overlaps(a: Node, b: Node) -> bool:
 def places_in_output(run: Run, store: Node) -> tuple[Array, Array, Array]:
     """m, n (flat, for each lane) and whether the lane is active and lies in Y."""
     M, N, _ = run.sizes
-    m, n = _regular_places(run, store) or _by_address(store.offsets.reshape(-1), run.strides)
+    m, n = _regular_places(run, store) or by_address(store.offsets.reshape(-1), run.strides)
     return m, n, (m >= 0) & (m < M) & (n >= 0) & (n < N) & store.active.reshape(-1)
 
 
-def _by_address(offsets: Array, strides: tuple[int, int]) -> tuple[Array, Array]:
+def by_address(offsets: Array, strides: tuple[int, int]) -> tuple[Array, Array]:
     """m and n as memory has them: as many steps of the larger stride as there are, then of the other."""
     wide = 0 if strides[0] >= strides[1] else 1
     first, rest = np.divmod(offsets, strides[wide])
@@ -66,7 +66,7 @@ def _regular_places(run: Run, store: Node) -> tuple[Array, Array] | None:
     axes = store_axes(store, run.strides)
     if axes is None:
         return None
-    start: Sequence[Any] = _by_address(store.offsets.reshape(-1)[0], run.strides)
+    start: Sequence[Any] = by_address(store.offsets.reshape(-1)[0], run.strides)
     with contextlib.suppress(Untraceable):
         start = _meant(run, store, axes) or start
     numbers = np.indices(store.shape)

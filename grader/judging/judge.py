@@ -91,7 +91,8 @@ def judge(
         launched.tool,
     )
     said = remarks(source, bundle, launched.watched, lab.output) + (_by_luck(launched, again) if right else ())
-    return replace(score(lab, judged, terms.rubric, terms.tiers), source=source, defects=found.defects, remarks=said)
+    graded = score(lab, judged, terms.rubric, terms.tiers)
+    return replace(graded, source=source, defects=found.defects, remarks=said, walk=found.walk)
 
 
 def _by_luck(launched: Launched, again: Again) -> tuple[str, ...]:

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from grader.judging.checking import Finding
-from grader.model import KernelBundle, Outcome, SpeedSample, ToolWatch
+from grader.model import KernelBundle, Outcome, SpeedSample, ToolWatch, Walk
 
 
 @dataclass(frozen=True)
@@ -36,10 +36,12 @@ class Diagnosis:
 
 @dataclass(frozen=True)
 class Reasons:
-    """diagnoses: one for each outcome, None where nothing failed or nothing is known. defects: where the diagnosis itself failed."""
+    """diagnoses: one for each outcome, None where nothing failed or nothing is known. defects: where the diagnosis itself failed. walk: the
+    launch that the first reason is read from."""
 
     diagnoses: Sequence[Diagnosis | None]
     defects: tuple[str, ...] = ()
+    walk: Walk | None = None
 
 
 @dataclass(frozen=True)

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from grader.model import Runs
 from grader.reporting.pictures import (
     BLUE,
     FAINT,
@@ -46,7 +47,7 @@ from grader.traffic import (
     Traffic,
     in_order,
 )
-from grader.traffic.counting import ElementNumbers, Runs, TensorLayout, region
+from grader.traffic.counting import ElementNumbers, TensorLayout, region
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

@@ -1,4 +1,4 @@
-"""The report as one HTML file: nothing to fetch, nothing to run, everything that a student wrote escaped."""
+"""The report as one HTML file: nothing to fetch, one script that moves a slider, everything that a student wrote escaped."""
 
 from __future__ import annotations
 
@@ -26,6 +26,7 @@ from grader.reporting.listing import Line, Listing, listing
 from grader.reporting.templates import templates
 from grader.reporting.terminal import next_step, outcome, total
 from grader.reporting.text import page_value
+from grader.reporting.walk_picture import Drawn, drawn_walk
 from grader.traffic import Traffic
 
 HERE = Path(__file__).parent
@@ -125,6 +126,7 @@ class LabPage:
     listing: Listing | None
     builds: tuple[Built, ...]
     memory: Memory | None
+    walk: Drawn | None
 
 
 def page(
@@ -140,7 +142,7 @@ def page(
     reload_seconds: how often an open page looks for a newer one; 0: never.
     """
     images = _drawn() is not None
-    template, style = _template()
+    template, style, script = _template()
     return template.render(
         report=report,
         total=total(report),
@@ -149,17 +151,23 @@ def page(
         labs=[_lab_page(report, lab, traffic.get(lab.lab_id)) for lab in report.labs.values()],
         next_step=next_step(report, beside=True),
         style=style,
-        style_hash=base64.b64encode(hashlib.sha256(style.encode()).digest()).decode(),
+        style_hash=_digest(style),
+        script=Markup(script),
+        script_hash=_digest(script),
         images=images,
         reload_seconds=reload_seconds,
     )
 
 
 @cache
-def _template() -> tuple[Template, str]:
-    return templates(HERE, _shown, blocks=blocks).get_template("page.html.j2"), (HERE / "page.css").read_text(
-        encoding="utf-8"
-    )
+def _template() -> tuple[Template, str, str]:
+    style, script = ((HERE / name).read_text(encoding="utf-8") for name in ("page.css", "page.js"))
+    return templates(HERE, _shown, blocks=blocks).get_template("page.html.j2"), style, script
+
+
+def _digest(text: str) -> str:
+    """As the page's content security policy names what it may use."""
+    return base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()
 
 
 def _shown(value: Any) -> Any:
@@ -190,6 +198,7 @@ def _lab_page(report: Report, lab: LabReport, traffic: Traffic | None) -> LabPag
         listing=shown,
         builds=() if found else _builds(lab),
         memory=_memory(traffic) if traffic else None,
+        walk=drawn_walk(lab.walk) if lab.walk else None,
     )
 
 

@@ -15,10 +15,8 @@ from typing import Any
 import numpy as np
 import torch
 
+from grader.model import Runs
 from grader.traffic.accesses import Access
-
-Runs = tuple[tuple[int, int], ...]
-"""Indices along one dimension, as ranges (first, end)."""
 
 
 @dataclass(frozen=True)
@@ -226,10 +224,11 @@ def region(layout: TensorLayout, parts: Sequence[np.ndarray[Any, Any]]) -> Regio
         touched[part] = True
     cube = touched.reshape(layout.shape)
     axes = range(cube.ndim)
-    runs = tuple(_runs(np.asarray(cube.any(axis=tuple(other for other in axes if other != axis)))) for axis in axes)
+    runs = tuple(runs_of(np.asarray(cube.any(axis=tuple(other for other in axes if other != axis)))) for axis in axes)
     return Region(runs, int(touched.sum()))
 
 
-def _runs(present: np.ndarray[Any, Any]) -> Runs:
+def runs_of(present: np.ndarray[Any, Any]) -> Runs:
+    """The stretches of an axis that are marked, bool [size]."""
     edges = np.flatnonzero(np.diff(np.concatenate(([0], present.astype(np.int8), [0]))))
     return tuple((int(first), int(end)) for first, end in edges.reshape(-1, 2))

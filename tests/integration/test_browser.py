@@ -91,8 +91,26 @@ def test_the_page_in_chromium(browser: Any, pages: dict[str, Path], name: str, s
     assert complaints == []
     assert tab.evaluate("document.documentElement.scrollWidth") <= width
     assert tab.evaluate("[...document.images].every(image => image.complete && image.naturalWidth > 0)")
-    assert tab.evaluate("document.scripts.length") == 0
+    assert tab.evaluate("document.scripts.length") == (name == "wrong")
     assert tab.evaluate(CONTRAST) == []
+    context.close()
+
+
+@pytest.mark.parametrize("runs", [True, False], ids=["with scripts", "without"])
+def test_a_slider_goes_through_the_iterations(browser: Any, pages: dict[str, Path], runs: bool):
+    context = browser.new_context(java_script_enabled=runs)
+    tab = context.new_page()
+    tab.goto(pages["wrong"].as_uri())
+    slider, shown = tab.locator(".walk input"), tab.locator(".walk p[data-step]:visible")
+    assert "X[0:32, 0:64] meets" in shown.inner_text()
+    assert slider.is_visible() == runs
+    if runs:
+        slider.focus()
+        tab.keyboard.press("ArrowRight")
+        assert "X[0:32, 64:128] meets" in shown.inner_text()
+        assert tab.locator(".walk g:visible").get_attribute("data-step") == "1"
+        read = "box => document.elementFromPoint(box.x + 9, box.y + box.height - 9).textContent"
+        assert "program (0, 1) stores" in tab.evaluate(read, tab.locator(".tile.wrong").bounding_box())
     context.close()
 
 

@@ -18,17 +18,18 @@ from grader.reporting import page as html
 from grader.reporting.document import document
 from grader.reporting.listing import MAX_LINES, listing
 from grader.reporting.terminal import number, total
-from tests.reports import CONFIGS, FACTS, gpu_report, hostile_report, kernel_source, wrong_report
+from grader.reporting.walk_picture import drawn_walk
+from tests.reports import CONFIGS, FACTS, WALK, gpu_report, hostile_report, kernel_source, wrong_report
 
 ALLOWED_TAGS = set(
     "html head meta title style body header main section article nav h1 h2 h3 h4 p span strong a ul ol li meter div "
-    "figure figcaption img table thead tbody tr th td code br details summary".split()
+    "figure figcaption img svg g rect text script label input output table thead tbody tr th td code br details summary".split()
 )
 ALLOWED_ATTRIBUTES = set(
     "lang charset name content http-equiv class id href min max value src alt width height aria-label aria-labelledby "
-    "aria-hidden role scope tabindex start".split()
+    "aria-hidden role scope tabindex start viewbox x y data-step hidden type aria-live".split()
 )
-VOID = {"meta", "img", "br"}
+VOID = {"meta", "img", "br", "input"}
 
 
 class Outline(HTMLParser):
@@ -53,7 +54,7 @@ class Outline(HTMLParser):
         assert self.open.pop() == tag
 
     def handle_data(self, data: str) -> None:
-        self.text += data if self.open and self.open[-1] not in ("style",) else ""
+        self.text += data if self.open and self.open[-1] not in ("style", "script") else ""
 
     def values(self, tag: str, name: str) -> list[str]:
         return [value for t, n, value in self.attributes if (t, n) == (tag, name)]
@@ -89,11 +90,32 @@ def test_the_page_needs_nothing_from_outside(name: str):
     assert "url(" not in style[1]
     assert "@import" not in style[1]
     digest = base64.b64encode(hashlib.sha256(style[1].encode()).digest()).decode()
-    assert f"default-src 'none'; style-src 'sha256-{digest}'; img-src data:" in text
+    script = re.search(r"<script>(.*?)</script>", text, re.DOTALL)
+    assert (script is not None) == (name == "wrong"), "the one report that has a walk"
+    hashed = base64.b64encode(hashlib.sha256(script[1].encode()).digest()).decode() if script else ""
+    runs = f" script-src 'sha256-{hashed}';" if script else ""
+    assert f"default-src 'none'; style-src 'sha256-{digest}';{runs} img-src data:" in text
     for encoded in re.findall(r"data:image/svg\+xml;base64,([A-Za-z0-9+/=]+)", text):
         picture = base64.b64decode(encoded).decode()
         outside = re.findall(r'(?:href|src)="((?!#|data:)[^"]*)"|url\((?!#|"?data:)([^)]*)\)', picture)
         assert not outside
+
+
+def test_a_walk_shows_its_first_iteration_until_a_script_moves_it_and_names_programs():
+    text = html.page(wrong_report())
+    steps = re.findall(r'<(\w)( data-step="\d")( hidden)?>', text)
+    assert steps == [(tag, f' data-step="{at}"', ("", " hidden")[at]) for tag in "gp" for at in (0, 1)]
+    assert '<p hidden><label>Iteration <input type="range" min="0" max="1" value="0">' in text
+    tile = "program (0, 1) stores Y[0:32, 32:64]: 2 wrong, first Y[0, 32] = 1, expected 2"
+    assert text.count(f"<title>{tile}</title></rect>") == 2, "the tile, and its frame"
+    assert "<title>program (0, 0) stores Y[0:32, 0:32]: all right</title>" in text
+    boxes = drawn_walk(WALK).steps
+    assert [len(step) for step in boxes] == [3, 3], "a stretch of k in X, two in W"
+    (x, first, second), (moved, *_) = boxes
+    assert (x.x, x.width) == (1, 85)
+    assert (moved.x, moved.width) == (86, 85)
+    assert first.x == second.x
+    assert first.y < second.y
 
 
 def test_nothing_of_a_hostile_submission_becomes_markup():
