@@ -5,6 +5,7 @@ Of a wrong step the earlier ones that it calls are checked too, and the first wr
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
@@ -32,6 +33,8 @@ from grader.model import (
 from grader.notebook import step_words
 from grader.reading import read_step
 from grader.running.cpu import InterpretOptions, interpret
+from grader.traffic.accesses import parse
+from grader.traffic.counting import Touched, layout_of, touched
 
 TYPES = {torch.float16: "*fp16", torch.float32: "*fp32", torch.int8: "*i8", torch.int32: "*i32"}
 OUTPUT = "out_ptr"
@@ -41,11 +44,12 @@ CAPABILITY = 90
 
 @dataclass(frozen=True)
 class Values:
-    """A step's result, what it should be, and which elements are wrong; of one shape."""
+    """A step's result, what it should be, and which elements are wrong; of one shape. touched: what each program loads and stores."""
 
     got: torch.Tensor
     expected: torch.Tensor
     wrong: torch.Tensor
+    touched: Sequence[Touched] = ()
 
 
 @dataclass(frozen=True)
@@ -212,7 +216,7 @@ def _deviation(ready: _Ready, y: torch.Tensor, outcome: Outcome) -> step_words.D
 
 def _judged(ready: _Ready, options: InterpretOptions) -> tuple[bool, tuple[str, ...], Values | None]:
     """Whether a run of a step came to an end of its own, what is wrong with it (nothing when it is right), and what it gave."""
-    step, source, outcome = ready.step, ready.source, _run(ready, options)
+    step, source, outcome = ready.step, ready.source, _run(ready, replace(options, accesses=True))
     accesses = sentences(ready.harness, source, {step.name: ready.problem}, [outcome], step.function)
     located = [step_words.named(step, text) for text in accesses]
     if outcome.status != "ran" or outcome.y is None:
@@ -220,7 +224,17 @@ def _judged(ready: _Ready, options: InterpretOptions) -> tuple[bool, tuple[str, 
     found = _deviation(ready, outcome.y, outcome)
     named, seen = step_words.differing(step, source, found, ready.expected)
     said = (*seen, *located) if named else (*located, *seen)
-    return True, said, Values(outcome.y, ready.expected, found.wrong)
+    return True, said, Values(outcome.y, ready.expected, found.wrong, _touched(ready, outcome))
+
+
+def _touched(ready: _Ready, outcome: Outcome) -> Sequence[Touched]:
+    """What each program loads and stores; nothing where an access lies outside every tensor."""
+    layouts = {name: layout_of(name, (), tensor) for name, tensor in ready.problem.tensors.items()}
+    try:
+        accesses = parse(outcome.flow, [(name, layout.extent) for name, layout in layouts.items()], ready.step.grid)
+    except ValueError:
+        return ()
+    return touched(layouts, math.prod(ready.step.grid), accesses)
 
 
 def _parameters(step: Step, problem: Problem, types: Mapping[str, str]) -> tuple[Parameter, ...]:

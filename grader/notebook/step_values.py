@@ -49,7 +49,7 @@ def show_values(notebook: str, step: str) -> None:
 
 
 def grids(answer: StepAnswer) -> list[Picture]:
-    """A picture of what came back beside what was expected; none where nothing came back, or without matplotlib."""
+    """What came back beside what was expected, and what each program touched; none where nothing came back, or without matplotlib."""
     if answer.values is None:
         return []
     try:
@@ -57,7 +57,8 @@ def grids(answer: StepAnswer) -> list[Picture]:
     except ImportError:
         return []
     shown, row, column = _window(answer.values)
-    return [pictures.values(answer.step.result, shown.got, shown.expected, shown.wrong, (row, column))]
+    grid = pictures.values(answer.step.result, shown.got, shown.expected, shown.wrong, (row, column))
+    return [grid, pictures.footprints(answer.values.touched, answer.step.result)] if answer.values.touched else [grid]
 
 
 def printed(lines: tuple[str, ...]) -> list[Remark]:

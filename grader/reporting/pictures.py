@@ -257,6 +257,45 @@ def values(name: str, got: torch.Tensor, expected: torch.Tensor, wrong: torch.Te
     return _draw(0.7 + 0.28 * rows, draw, alt, width=WIDTH * max(1.0, 0.3 + 0.22 * columns))
 
 
+MOST_PROGRAMS = 6
+
+
+def footprints(programs: Sequence[Mapping[str, np.ndarray[Any, Any]]], result: str) -> Picture:
+    """What each program loads and stores: a row a program, a column a tensor, in its shape; the last is stored to, and called `result`."""
+    from matplotlib.colors import ListedColormap
+
+    names = [*(name.removesuffix("_ptr") for name in list(programs[0])[:-1]), result]
+    shown = programs[:MOST_PROGRAMS]
+    colours = [SKY] * (len(names) - 1) + [GREEN]
+
+    def draw(axes: Axes) -> None:
+        for row, program in enumerate(shown):
+            for column, part in enumerate(program.values()):
+                cells = part.reshape(-1, part.shape[-1]) if part.ndim > 1 else part.reshape(1, -1)
+                place = (column, column + 0.9, row + 0.85, row)
+                map_ = ListedColormap([PAPER, colours[column]])
+                axes.imshow(cells, cmap=map_, vmin=0, vmax=1, extent=place, aspect="auto", interpolation="none")
+                box(axes, (row, row + 0.85), (column, column + 0.9), fill=False, edgecolor=FAINT, linewidth=0.8)
+        for column, name in enumerate(names):
+            verb = "stores to" if column == len(names) - 1 else "loads"
+            axes.text(column, -0.12, f"{verb} {name}", va="bottom")
+        axes.set(xlim=(-0.02, len(names)), ylim=(len(shown), -0.5), xticks=[])
+        axes.set_yticks([row + 0.42 for row in range(len(shown))], [f"program {row}" for row in range(len(shown))])
+        axes.tick_params(length=0)
+        axes.spines[["left", "bottom"]].set_visible(False)
+
+    words = [
+        f"program {number} touches "
+        + ", ".join(
+            f"{part.sum()} of {part.size} elements of {name}" for name, part in zip(names, one.values(), strict=True)
+        )
+        for number, one in enumerate(shown)
+    ]
+    return _draw(
+        0.35 + 0.42 * len(shown), draw, f"What each program touches: {'; '.join(words)}.", max(WIDTH, 0.9 + len(names))
+    )
+
+
 def wrong_tiles(errors: ErrorMap) -> tuple[list[tuple[int, int]], int]:
     """(row, column) of the first element of each tile that holds a wrong one, and how many tiles there are."""
     if errors.tile is None:

@@ -95,6 +95,10 @@ class ProgramTraffic:
     slices: int = 1
 
 
+Touched = dict[str, np.ndarray[Any, np.dtype[np.bool_]]]
+"""Which elements of each tensor a program touches."""
+
+
 @dataclass(frozen=True)
 class TensorLayout:
     """Where a tensor's elements lie: name, shape in words and numbers, strides in elements, bytes an element."""
@@ -215,6 +219,15 @@ def _sliced(programs: Sequence[ProgramTraffic]) -> tuple[ProgramTraffic, ...]:
         found.append(replace(program, slice=before[program.tile], slices=sharing[program.tile]))
         before[program.tile] += 1
     return tuple(found)
+
+
+def touched(layouts: Mapping[str, TensorLayout], programs: int, accesses: Sequence[Access]) -> list[Touched]:
+    """Which elements of each tensor each program loads or stores."""
+    places = {name: ElementNumbers(layout) for name, layout in layouts.items()}
+    found = [{name: np.zeros(layout.shape, dtype=bool) for name, layout in layouts.items()} for _ in range(programs)]
+    for access in accesses:
+        found[access.program][access.tensor].reshape(-1)[places[access.tensor].elements(access)] = True
+    return found
 
 
 def region(layout: TensorLayout, parts: Sequence[np.ndarray[Any, Any]]) -> Region:

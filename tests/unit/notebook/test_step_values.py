@@ -36,6 +36,18 @@ def test_a_wrong_step_shows_values_and_prints_at_once_and_what_to_write_later(ca
     assert "It is x alone; y was not added.\n" in answers[-1]
     assert "program 0 prints:\n  at int32 [" in answers[0]
     assert "elements of out shown are wrong, from row 0, column 0 on" in answers[0]
+    assert "program 1 touches 16 of 48 elements of x, 0 of 48 elements of y, 16 of 48 elements of out;" in answers[0]
+
+
+def test_a_footprint_is_what_each_program_touches_in_the_tensors_shape(monkeypatch):
+    wrong = WRONG.replace("* BLOCK", "* 8")
+    monkeypatch.setattr(step_values, "inputs", lambda: ["", wrong])
+    touched = step_values.step_answer("opening", "add").values.touched
+    assert [one["out_ptr"].nonzero()[0].tolist() for one in touched] == [list(range(8 * p, 8 * p + 16)) for p in range(3)]
+    monkeypatch.setattr(step_values, "inputs", lambda: ["", wrong.replace("+ at)", "+ at + 40)")])
+    answer = step_values.step_answer("opening", "add")
+    assert not answer.ok
+    assert answer.values is None or answer.values.touched == (), "nothing is drawn of accesses outside every tensor"
 
 
 def test_values_stand_side_by_side(capsys):
