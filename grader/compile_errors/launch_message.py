@@ -21,7 +21,7 @@ def config_message(source: KernelSource, index: int, sentence: str) -> str:
     setting = Setting(Fault("", sentence), source)
     node = config_node(setting.tree, source.kernel, index)
     cause, step = _parts(sentence)
-    unknown = re.search(r"`(\w+)`, which is no parameter", cause)
+    unknown = re.search(r"`(\w+)`, which is not a parameter", cause)
     if unknown and (near := suggest(unknown[1], re.findall(r"\w+", cause.partition("whose own are")[2]))):
         step = f"did you mean `{near}`? If not, {step}"
     at = setting.at(part_of_config(node, sentence) if node else None)
