@@ -252,3 +252,16 @@ def test_what_an_instructor_can_stop(tmp_path):
         assert http.post("/instructor/open").status_code == 303
         assert world.submit("ann", kernel(7), 7).status_code == 202
         assert http.post("/instructor/sleep").status_code == 422
+
+
+def test_as_many_kernels_are_on_their_way_as_there_are_slots(tmp_path):
+    with course(tmp_path, students=8, speed=0.5) as world:  # eleven seconds a build
+        for number, login in enumerate(login for login in world.tokens if login != "prof"):
+            world.submit(login, kernel(number), number)
+        until = time.monotonic() + 10
+        while len(world.engine.given) < 6:
+            assert time.monotonic() < until
+            time.sleep(0.01)
+        time.sleep(0.3)
+        assert len(world.engine.given) == len(world.service.store.in_state("running")) == 6
+        assert len(world.service.store.in_state("queued")) == 2
