@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import math
 import random
 import secrets
 import tomllib
@@ -117,14 +118,24 @@ def draw(labs: Iterable[Lab]) -> str:
     chance = random.Random(secrets.randbits(64))
     lines = ["# Secrets of one course: keep this file out of what students get.", f"seed = {secrets.randbits(48)}"]
     for lab in labs:
-        recipes = [case for case in lab.cases if case.configs == "one" and case.M * case.N * case.K <= 1 << 22]
+        recipes = [case for case in lab.cases if case.configs == "one" and case.M * case.N * case.K < 1 << 24]
         for number, recipe in enumerate(chance.sample(recipes, min(CASES_A_LAB, len(recipes))), start=1):
             rows = max(1, recipe.M + chance.randint(-7, 23))
-            fields = {"lab": lab.id, "name": f"hidden_{number}", "M": rows, "N": recipe.N, "K": recipe.K}
-            fields |= {"group_size": recipe.group_size} if recipe.group_size else {}
+            columns = _longer(chance, recipe.N, math.gcd(*(case.N for case in lab.cases)))
+            whole = recipe.group_size == recipe.K
+            step = math.gcd(*(case.K for case in lab.cases)) if whole or not recipe.group_size else recipe.group_size
+            depth = _longer(chance, recipe.K, step)
+            fields = {"lab": lab.id, "name": f"hidden_{number}", "M": rows, "N": columns, "K": depth}
+            if recipe.group_size:
+                fields["group_size"] = depth if whole else recipe.group_size
             fields |= {field: getattr(recipe, field) for field in RECIPES}
             lines += ["", "[[case]]", *(f"{key} = {_toml(value)}" for key, value in fields.items())]
     return "\n".join(lines) + "\n"
+
+
+def _longer(chance: random.Random, size: int, step: int) -> int:
+    """A size of up to half as much again."""
+    return size + step * chance.randint(0, size // (2 * step))
 
 
 def _toml(value: Any) -> str:

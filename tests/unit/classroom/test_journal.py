@@ -7,6 +7,7 @@ import shutil
 import sqlite3
 import subprocess
 import sys
+import tomllib
 from dataclasses import replace
 from pathlib import Path
 
@@ -240,6 +241,9 @@ def test_drawn_secrets_can_be_loaded_and_hide_themselves(tmp_path):
         assert len(hidden) == 3
         assert secrets.lab(lab).cases[: len(lab.cases)] == lab.cases
         assert {bool(case.group_size) for case in hidden} == {any(case.group_size for case in lab.cases)}
+        public = {(case.N, case.K) for case in lab.cases}
+        drawn = [tomllib.loads(draw([lab]))["case"] for _ in range(8)]
+        assert any((case["N"], case["K"]) not in public for cases in drawn for case in cases), "only rows are hidden"
     assert str(secrets.seed) not in secrets.fingerprint
     again = tmp_path / "again.toml"
     again.write_text(draw(all_labs().values()))
