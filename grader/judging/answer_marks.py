@@ -109,7 +109,7 @@ def _binary(unit: str) -> list[tuple[float, str]]:
     return [
         (
             1000.0**asked / 1024.0**other,
-            f"It is in {PREFIXES[other].upper()}iB, powers of 1024: asked is {{unit}} in powers of 1000.",
+            f"It is in {PREFIXES[other].upper()}iB, powers of 1024; the question asks for {{unit}}, in powers of 1000.",
         )
         for other in (1, 2, 3)
         if other != asked
