@@ -480,28 +480,29 @@ check("w4a16", speed="split")
 # eight rows of $W$ (the rows 8 further down and the words beside it are again these lanes'):
 #
 # ```text
-# k          0   1   2   3   4   5   6   7
-# n = 0      0   0   1   1   2   2   3   3
-# n = 1      4   4   5   5   6   6   7   7
-# n = 2      8   8   9   9  10  10  11  11
+# k       0  1  2  3  4  5  6  7
+# n = 0   0  0  1  1  2  2  3  3
+# n = 1   4  4  5  5  6  6  7  7
+# n = 2   8  8  9  9 10 10 11 11
 # ...
-# n = 7     28  28  29  29  30  30  31  31
+# n = 7  28 28 29 29 30 30 31 31
 # ```
 #
 # Four lanes read the same word and open a byte each. These ten lines of the solution's PTX are all it takes (`BLOCK_M` = 16, sm_90):
 #
 # ```text
-# shl.b32         %r5, %r3, 3                            // 8 * thread
-# and.b32         %r24, %r5, 24                          // 8 * (t % 4): where the lane's byte begins
-# ld.shared.b32   %r230, [%r229]                         // a word, eight nibbles: the same one in four lanes
-# shr.s32         %r294, %r230, %r24                     // the lane's byte at the bottom
-# and.b32         %r358, %r294, 255                      // two nibbles, VU
-# mul.lo.s32      %r422, %r358, 4097                     // times 2^12 + 1: U at bits 0 to 3, V at 16 to 19
-# and.b32         %r486, %r422, %r23                     // & 0x000F000F: V in the upper half, U in the lower
-# xor.b32         %r550, %r486, 1678271496               // ^ 0x64086408: 1024 + 8 + q as fp16, twice
-# mov.b32         %r551, -469179384                      // 0xE408E408: -1032 as fp16, twice
-# add.f16x2       %r142, %r550, %r551                    // q, twice, and no conversion
-# wgmma.mma_async.sync.aligned.m64n16k16.f32.f16.f16 {...}, {%r142,%r143,%r144,%r145}, ... // the operand: four such registers
+# shl.b32       %r5, %r3, 3                  // 8 * thread
+# and.b32       %r24, %r5, 24                // 8 * (t % 4): where the lane's byte begins
+# ld.shared.b32 %r230, [%r229]               // a word, eight nibbles: the same one in four lanes
+# shr.s32       %r294, %r230, %r24           // the lane's byte at the bottom
+# and.b32       %r358, %r294, 255            // two nibbles, VU
+# mul.lo.s32    %r422, %r358, 4097           // times 2^12 + 1: U at bits 0 to 3, V at 16 to 19
+# and.b32       %r486, %r422, %r23           // & 0x000F000F: V in the upper half, U in the lower
+# xor.b32       %r550, %r486, 1678271496     // ^ 0x64086408: 1024 + 8 + q as fp16, twice
+# mov.b32       %r551, -469179384            // 0xE408E408: -1032 as fp16, twice
+# add.f16x2     %r142, %r550, %r551          // q, twice, and no conversion
+# wgmma.mma_async.sync.aligned.m64n16k16.f32.f16.f16
+#     {...}, {%r142, ...}, ...              // the operand: four such registers
 # ```
 #
 # @speed w4a16: registers
@@ -516,28 +517,29 @@ check("w4a16", speed="split")
 # lane（再往下 8 行以及旁边的字，还是这些 lane）：
 #
 # ```text
-# k          0   1   2   3   4   5   6   7
-# n = 0      0   0   1   1   2   2   3   3
-# n = 1      4   4   5   5   6   6   7   7
-# n = 2      8   8   9   9  10  10  11  11
+# k       0  1  2  3  4  5  6  7
+# n = 0   0  0  1  1  2  2  3  3
+# n = 1   4  4  5  5  6  6  7  7
+# n = 2   8  8  9  9 10 10 11 11
 # ...
-# n = 7     28  28  29  29  30  30  31  31
+# n = 7  28 28 29 29 30 30 31 31
 # ```
 #
 # 四个 lane 读同一个字，各自拆一个字节。在参考答案的 PTX 里，这十行就够了（`BLOCK_M` = 16，sm_90）：
 #
 # ```text
-# shl.b32         %r5, %r3, 3                            // 8 * 线程号
-# and.b32         %r24, %r5, 24                          // 8 * (t % 4)：本 lane 那个字节的起始位
-# ld.shared.b32   %r230, [%r229]                         // 一个字，八个半字节：四个 lane 读同一个字
-# shr.s32         %r294, %r230, %r24                     // 本 lane 的字节移到最低位
-# and.b32         %r358, %r294, 255                      // 两个半字节 VU
-# mul.lo.s32      %r422, %r358, 4097                     // 乘以 2^12 + 1：U 在第 0 到 3 位，V 在第 16 到 19 位
-# and.b32         %r486, %r422, %r23                     // & 0x000F000F：V 在高一半，U 在低一半
-# xor.b32         %r550, %r486, 1678271496               // ^ 0x64086408：fp16 的 1024 + 8 + q，两份
-# mov.b32         %r551, -469179384                      // 0xE408E408：fp16 的 -1032，两份
-# add.f16x2       %r142, %r550, %r551                    // 两个 q，没有用转换指令
-# wgmma.mma_async.sync.aligned.m64n16k16.f32.f16.f16 {...}, {%r142,%r143,%r144,%r145}, ... // 操作数：四个这样的寄存器
+# shl.b32       %r5, %r3, 3                  // 8 * 线程号
+# and.b32       %r24, %r5, 24                // 8 * (t % 4)：本 lane 那个字节的起始位
+# ld.shared.b32 %r230, [%r229]               // 一个字，八个半字节：四个 lane 读同一个字
+# shr.s32       %r294, %r230, %r24           // 本 lane 的字节移到最低位
+# and.b32       %r358, %r294, 255            // 两个半字节 VU
+# mul.lo.s32    %r422, %r358, 4097           // 乘以 2^12 + 1：U 在第 0 到 3 位，V 在第 16 到 19 位
+# and.b32       %r486, %r422, %r23           // & 0x000F000F：V 在高一半，U 在低一半
+# xor.b32       %r550, %r486, 1678271496     // ^ 0x64086408：fp16 的 1024 + 8 + q，两份
+# mov.b32       %r551, -469179384            // 0xE408E408：fp16 的 -1032，两份
+# add.f16x2     %r142, %r550, %r551          // 两个 q，没有用转换指令
+# wgmma.mma_async.sync.aligned.m64n16k16.f32.f16.f16
+#     {...}, {%r142, ...}, ...              // 操作数：四个这样的寄存器
 # ```
 #
 # @speed w4a16: registers | 以你现在的 kernel，一个程序在循环的一轮里往共享内存写多少字节？
@@ -562,23 +564,24 @@ check("w4a16", speed="registers")
 # these are is free, as long as $X$ has the same order. So a lane may take a whole word. The lanes of 32 k and eight rows of $W$:
 #
 # ```text
-# k            0-7    8-15   16-23   24-31
-# n = 0          0       1       2       3
-# n = 1          4       5       6       7
-# n = 2          8       9      10      11
+# k        0-7  8-15 16-23 24-31
+# n = 0      0     1     2     3
+# n = 1      4     5     6     7
+# n = 2      8     9    10    11
 # ...
-# n = 7         28      29      30      31
+# n = 7     28    29    30    31
 # ```
 #
 # The solution's PTX (`BLOCK_M` = 8) reads a word and gets each pair of nibbles with a mask; three in four are shifted first:
 #
 # ```text
-# ld.shared.b32   %r230, [%r229+24576]                   // a word, eight nibbles, which no other lane needs
-# and.b32         %r262, %r230, %r19                     // & 0x000F000F: nibbles 0 and 4, one in each half
-# xor.b32         %r294, %r262, 1678271496               // as above
-# mov.b32         %r295, -469179384
-# add.f16x2       %r148, %r294, %r295                    // q of nibbles 0 and 4
-# mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32 {...}, {%r148,%r149,%r150,%r151}, ... // nibbles 1 and 5 are the next register
+# ld.shared.b32 %r230, [%r229+24576]         // a word, eight nibbles, which no other lane needs
+# and.b32       %r262, %r230, %r19           // & 0x000F000F: nibbles 0 and 4, one in each half
+# xor.b32       %r294, %r262, 1678271496     // as above
+# mov.b32       %r295, -469179384
+# add.f16x2     %r148, %r294, %r295          // q of nibbles 0 and 4
+# mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32
+#     {...}, {%r148, ...}, ...              // nibbles 1 and 5 are the next register
 # ```
 #
 # @speed w4a16: slices
@@ -592,23 +595,24 @@ check("w4a16", speed="registers")
 # 顺序。因此一个 lane 可以拿走一整个字。32 个 k 和 $W$ 的八行分别在哪个 lane：
 #
 # ```text
-# k            0-7    8-15   16-23   24-31
-# n = 0          0       1       2       3
-# n = 1          4       5       6       7
-# n = 2          8       9      10      11
+# k        0-7  8-15 16-23 24-31
+# n = 0      0     1     2     3
+# n = 1      4     5     6     7
+# n = 2      8     9    10    11
 # ...
-# n = 7         28      29      30      31
+# n = 7     28    29    30    31
 # ```
 #
 # 参考答案的 PTX（`BLOCK_M` = 8）读一个字，用掩码取出每一对半字节；四对里有三对要先移位：
 #
 # ```text
-# ld.shared.b32   %r230, [%r229+24576]                   // 一个字，八个半字节，别的 lane 都不需要
-# and.b32         %r262, %r230, %r19                     // & 0x000F000F：半字节 0 和 4，各占一半
-# xor.b32         %r294, %r262, 1678271496               // 同上
-# mov.b32         %r295, -469179384
-# add.f16x2       %r148, %r294, %r295                    // 半字节 0 和 4 的 q
-# mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32 {...}, {%r148,%r149,%r150,%r151}, ... // 半字节 1 和 5 在下一个寄存器里
+# ld.shared.b32 %r230, [%r229+24576]         // 一个字，八个半字节，别的 lane 都不需要
+# and.b32       %r262, %r230, %r19           // & 0x000F000F：半字节 0 和 4，各占一半
+# xor.b32       %r294, %r262, 1678271496     // 同上
+# mov.b32       %r295, -469179384
+# add.f16x2     %r148, %r294, %r295          // 半字节 0 和 4 的 q
+# mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32
+#     {...}, {%r148, ...}, ...              // 半字节 1 和 5 在下一个寄存器里
 # ```
 #
 # @speed w4a16: slices | 权重共 8,388,608 字节。完成这一步之后，1 个 token 时，你的每个程序要读其中多少字节？
