@@ -121,10 +121,15 @@ def serve(place: Path, port: int, address: str) -> None:
         uvicorn.run(application(service), port=port, http=Impatient, ws="none", lifespan="off", access_log=False, log_level="warning")
 
 
+SLOW = {"RAY_agent_register_timeout_ms": "240000", "RAY_raylet_start_wait_time_s": "240"}
+"""How long Ray waits for parts of itself: a busy machine needs longer than it waits by itself."""
+
+
 class Cluster:
     """A Ray cluster on this machine: a head, and two nodes that say they have a GPU."""
 
     def __init__(self) -> None:
+        os.environ.update(SLOW)
         from ray.cluster_utils import Cluster as Nodes
 
         self._nodes = Nodes(initialize_head=True, head_node_args={"num_cpus": 1, "include_dashboard": False})
