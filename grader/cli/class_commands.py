@@ -44,7 +44,9 @@ if TYPE_CHECKING:
     from grader.model import Device
 
 
-DEADLINES = [f"%Y-%m-%d{between}{time}" for between in (" ", "T") for time in ("%H:%M", "%H:%M:%S", "%H:%M%z")]
+DEADLINES = [
+    f"%Y-%m-%d{between}{time}" for between in (" ", "T") for time in ("%H:%M", "%H:%M:%S", "%H:%M%z", "%H:%M:%S%z")
+]
 """How a deadline is written: with a time, since a date alone would be its first second to us and its last to a class."""
 TIMES = [*DEADLINES, "%Y-%m-%d"]
 

@@ -62,6 +62,18 @@ def test_nbgrader_folders_with_timestamps(tmp_path):
         collect(root, tmp_path / "w", assignment="lab9")
 
 
+@pytest.mark.parametrize("of_eve", [None, "w8a8.py", "work.rar", "kernels/notes.txt", "lab.zip"])
+@pytest.mark.parametrize("chosen", [None, "kernels"])
+def test_who_has_no_folder_for_the_only_assignment_is_no_reason_for_another_one(tmp_path, of_eve, chosen):
+    """It would be a column of its own in the gradebook, and stop a class with corrections for single students."""
+    root = write(tmp_path / "submitted", "ann/kernels/w8a8.py", "ben/kernels/w8a8.py")
+    (root / "eve").mkdir()
+    if of_eve:
+        write(root / "eve", of_eve)
+    found = by_student(root, tmp_path, assignment=chosen)
+    assert {name: one.assignment for name, one in found.items()} == dict.fromkeys(("ann", "ben", "eve"), "kernels")
+
+
 def test_a_folder_of_folders_and_of_archives(tmp_path):
     root = write(tmp_path / "class", "ann/w8a8.py", "ben/readme.txt")
     (root / "cat").mkdir()
