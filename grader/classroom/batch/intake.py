@@ -82,9 +82,9 @@ def collect(path: Path, workspace: Path, *, assignment: str | None = None, unpac
         )
     if not any(hand_in.taken or hand_in.failed for hand_in in found):
         raise Unusable(_nothing_recognised(path, found, came))
-    names = {one.assignment for one in found if one.assignment and assignment in (None, one.assignment)}
-    if len(names) == 1:  # whoever has no folder of that name handed in for it all the same, or handed in nothing
-        found = [replace(one, assignment=one.assignment or min(names)) for one in found]
+    known = {one.assignment for one in found if one.assignment and assignment in (None, one.assignment)}
+    if len(known) == 1:  # whoever has no folder of that name handed in for it all the same, or handed in nothing
+        found = [replace(one, assignment=one.assignment or min(known)) for one in found]
     whole = sorted(
         with_unread_named(_with_numbers_apart(found), came),
         key=lambda one: (one.student, one.assignment, ordered(one.submitted), one.place),
