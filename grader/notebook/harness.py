@@ -40,6 +40,8 @@ TYPES = {torch.float16: "*fp16", torch.float32: "*fp32", torch.int8: "*i8", torc
 OUTPUT = "out_ptr"
 SEED = 20
 CAPABILITY = 90
+BEYOND = 1 << 20
+"""Bytes behind a tensor where an access still has a footprint: that of what lies inside."""
 
 
 @dataclass(frozen=True)
@@ -134,6 +136,8 @@ def check_step(step: Step, source: KernelSource, options: InterpretOptions) -> S
         ended, differs, _ = _judged(ready, replace(options, poison_masked=True))
         if differs and ended:
             wrong = (undefined(source, step_words.open_loads(source), step.result),)
+    if wrong and values is not None:
+        values = replace(values, touched=_touched(ready, options))
     said = tuple(with_lines(sentence, source) for sentence in wrong)
     return StepAnswer(step, not wrong, said or (step.right,), values, _printed(ready, options))
 
@@ -216,7 +220,7 @@ def _deviation(ready: _Ready, y: torch.Tensor, outcome: Outcome) -> step_words.D
 
 def _judged(ready: _Ready, options: InterpretOptions) -> tuple[bool, tuple[str, ...], Values | None]:
     """Whether a run of a step came to an end of its own, what is wrong with it (nothing when it is right), and what it gave."""
-    step, source, outcome = ready.step, ready.source, _run(ready, replace(options, accesses=True))
+    step, source, outcome = ready.step, ready.source, _run(ready, options)
     accesses = sentences(ready.harness, source, {step.name: ready.problem}, [outcome], step.function)
     located = [step_words.named(step, text) for text in accesses]
     if outcome.status != "ran" or outcome.y is None:
@@ -224,14 +228,17 @@ def _judged(ready: _Ready, options: InterpretOptions) -> tuple[bool, tuple[str, 
     found = _deviation(ready, outcome.y, outcome)
     named, seen = step_words.differing(step, source, found, ready.expected)
     said = (*seen, *located) if named else (*located, *seen)
-    return True, said, Values(outcome.y, ready.expected, found.wrong, _touched(ready, outcome))
+    return True, said, Values(outcome.y, ready.expected, found.wrong)
 
 
-def _touched(ready: _Ready, outcome: Outcome) -> Sequence[Touched]:
-    """What each program loads and stores; nothing where an access lies outside every tensor."""
+def _touched(ready: _Ready, options: InterpretOptions) -> Sequence[Touched]:
+    """What each program loads and stores of its tensors; nothing where an access lies before one, or in several."""
+    outcome = _run(ready, replace(options, accesses=True))
+    if outcome.status != "ran":
+        return ()
     layouts = {name: layout_of(name, (), tensor) for name, tensor in ready.problem.tensors.items()}
     try:
-        accesses = parse(outcome.flow, [(name, layout.extent) for name, layout in layouts.items()], ready.step.grid)
+        accesses = parse(outcome.flow, [(name, BEYOND + one.extent) for name, one in layouts.items()], ready.step.grid)
     except ValueError:
         return ()
     return touched(layouts, math.prod(ready.step.grid), accesses)

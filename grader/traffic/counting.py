@@ -136,12 +136,12 @@ class ElementNumbers:
         return int(self._number[offset // self.layout.element_bytes])
 
     def elements(self, access: Access) -> np.ndarray[Any, Any]:
-        """The number of each element that the active lanes touch; one for each lane, more where a lane is wider."""
+        """The number of each element that the active lanes touch, as far as there is one; more of a lane that is wider."""
         first = access.active.astype(np.int64) // self.layout.element_bytes
         each = max(1, access.width // self.layout.element_bytes)
         if each > 1:
             first = (first[:, None] + np.arange(each)).reshape(-1)
-        numbers = self._number[first]
+        numbers = self._number[first[first < len(self._number)]]
         return np.asarray(numbers[numbers >= 0])
 
 
