@@ -223,6 +223,19 @@ def test_operators_read_how_soon_a_real_server_answers():
     assert f"after {min(alone)} to {max(alone)} s each ({run['idle_median']} at the median)" in text
 
 
+def test_operators_read_what_kills_cost():
+    run, text = result("course_killed"), words_of("server.md")
+    ray, (server, worker, process) = run["ray"], run["killed"].values()
+    kills = f"{sum(run['killed'].values())} kills, {server} of the server, {worker} of a worker and {process} of a process"
+    assert f"Of {run['submitted']} submissions during {kills}" in text
+    assert f"{run['kernels']} kernels have {run['verdicts']} verdicts" in text
+    over = f"with {ray['killed']['server']} kills of the server and {ray['killed']['node']} of a node"
+    assert f"nothing was lost of {ray['submitted']} either, {over}" in text
+    for one in (run, ray):
+        assert one["accepted"] == one["submitted"]
+        assert not any(one[name] for name in ("not answered", "queued twice", "graded or answered twice", "processes left"))
+
+
 def test_instructors_read_the_table_of_cores_and_students():
     text = (ROOT / "docs" / "instructor.md").read_text(encoding="utf-8")
     written = text[text.index(students.BEGIN) + len(students.BEGIN) : text.index(students.END)].strip()
