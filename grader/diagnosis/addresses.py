@@ -14,7 +14,7 @@ import numpy as np
 
 from grader.diagnosis.definition import (
     address_nodes,
-    axis_along,
+    changing_axis,
     inside_loop,
     line_along,
     line_of_base,
@@ -22,6 +22,8 @@ from grader.diagnosis.definition import (
     line_of_exchange,
     line_of_place,
     line_of_step,
+    loop_around,
+    loops_around,
     numbers_behind,
 )
 from grader.diagnosis.fit import fit, named
@@ -159,7 +161,7 @@ class _Walk:
         if within:
             number, along = found.lane, "one product"
         text = f"from {along} to the next, the elements of {self.side.operand.letter} are {{0}} apart"
-        line = line_along(self.run, access, number, last=not within, right=self.right)
+        line = line_along(self.run, access, number, self.right)
         expected = f"{self.side.operand.strides[within]} = {self.strides[within]}"
         return self.observation(column, aspect, line, text, expected, number)
 
@@ -190,12 +192,12 @@ class _Walk:
             low, high, noun = int(rows.min()), int(rows.max()), "rows" if self.name == "left" else "columns"
             text = f"for {noun} {low}:{high + 1} of Y rows {low + shift}:{high + shift + 1} of {letter} are loaded, "
             text += f"{{0}} {'before' if shift < 0 else 'after'} their own"
-            axis = axis_along(access, along_row, last=True)
+            axis = changing_axis(self.side.operand.place(self.run.problem, access.offsets)[0])
             line = line_of_base(self.run, access, axis, right=self.right)
             return self.observation(column, "rows begin", line, text, f"rows {low}:{high + 1}", abs(shift))
         if found.base % along_k or found.base < 0:
             return None
-        line = line_along(self.run, access, along_k, last=False, right=self.right)
+        line = line_along(self.run, access, along_k, self.right)
         begin = found.base // along_k * self.side.operand.unit
         text = f"the first product{' of a later tile' if walked else ''} takes {letter} from k = {{0}} on"
         return self.observation(column, "k begins", line, text, "k = 0", begin)
@@ -255,7 +257,10 @@ def _other_row(walk: _Walk, wrong: Array) -> Observation:
     if (
         alike and not ((side.row - own[:, None])[wrong] % height).any()
     ):  # whole blocks of another row, with their places in X
-        line = line_of_bound(run.text, inside_loop(run, products), "stop" if products.iteration[p] else "start") or line
+        inside, stored = inside_loop(run, products), products.store.line or 0
+        bound = line_of_bound(run.text, inside, "stop" if products.iteration[p] else "start")
+        # of a store in that loop, what decides when it is made may be wrong as well
+        line = line if loop_around(run.text, inside) in loops_around(run.text, stored) else bound or line
     text = f"for {products.element(e)}, {element(run, side, e, p)} is multiplied"
     expected = f"row {own[e]} of {side.operand.letter}"
     return products.seen("rows", f"{walk.name} place", line, text, expected, p=p)
@@ -319,7 +324,7 @@ def _begin_apart(walks: list[_Walk]) -> Observation | None:
     if begins[0] // products.right.operand.unit == begins[1] // products.right.operand.unit or access is None:
         return None
     text = f"the slice begins with k = {begins[0]} of X and k = {begins[1]} of W"
-    line, expected = line_along(run, access, behind.strides[1], last=False), f"k = {max(begins)} of both"
+    line, expected = line_along(run, access, behind.strides[1]), f"k = {max(begins)} of both"
     return products.seen("k", f"{behind.name} slice", line, text, expected)
 
 
@@ -338,9 +343,10 @@ def _expecting(one: Observation, expected: str) -> Observation:
 
 def line_of_slice(run: Run, products: Products) -> int | None:
     """Where a program's place along k was computed, by the left operand's addresses."""
-    walk = _Walk(run, products, "left")
-    access = load_of(run, walk.side, 0)
-    return line_of_base(run, access, axis_along(access, walk.strides[1], last=False)) if access else None
+    side, access = products.left, load_of(run, products.left, 0)
+    if access is None:
+        return None
+    return line_of_base(run, access, changing_axis(side.operand.place(run.problem, access.offsets)[1]))
 
 
 def line_between_slices(run: Run, parts: Sequence[Products]) -> int | None:

@@ -105,10 +105,12 @@ def _line(run: Run, parts: Sequence[Products], which: str, amiss: Array) -> int 
     when = one.iteration[one.live[0] & (one.left.k[0] == amiss[0])]
     if len(parts) == 1 and len(np.unique(when)) > 1 and loops:
         which = "step"  # what is met in two of its turns
-    line = line_of_bound(run.text, inside, which if one.flow.terms else "stop") or one.store.line
+    sliced = run.config.split_k > 1
+    line = line_of_bound(run.text, inside, which if one.flow.terms else "stop", sliced=sliced) or one.store.line
     if len(parts) > 1 and which == "start" and (moved := line_between_slices(run, parts)):
         return moved
-    return line_of_slice(run, one) if len(parts) > 1 and begins_alike(run.text, inside) else line
+    alike = len(parts) > 1 and line in loops and begins_alike(run.text, inside)  # so that addresses tell slices apart
+    return line_of_slice(run, one) if alike and one.flow.terms else line
 
 
 def _loaded(run: Run, one: Products, k: Array) -> bool:

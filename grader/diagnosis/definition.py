@@ -88,22 +88,10 @@ def line_to_blame(made: Iterable[Node], use: Node, right: Container[int] = ()) -
     return left[-1] if left else use.line
 
 
-def axis_along(access: Node, step: int, *, last: bool) -> int | None:
-    """The axis of a load's tile along which its addresses move by `step`."""
-    offsets = access.offsets
-    found = [
-        axis
-        for axis in range(offsets.ndim)
-        if offsets.shape[axis] > 1 and int(np.diff(offsets, axis=axis).reshape(-1)[0]) == step
-    ]
-    return found[-1 if last else 0] if found else None
-
-
-def line_along(run: Run, access: Node, step: int, *, last: bool, right: Container[int] = ()) -> int | None:
-    """Where what moves an access's addresses by `step` along one axis was made, before it met the other axes."""
-    axis = axis_along(access, step, last=last)
-    lanes = [] if axis is None else lanes_along(run, access, axis)
-    made = [node for node, numbers in lanes if (np.diff(numbers) == step).all() and (step != 1 or node.op == "tile")]
+def line_along(run: Run, access: Node, step: int, right: Container[int] = ()) -> int | None:
+    """Where what moves an access's addresses by `step` along an axis was made, before it met the other axes."""
+    lanes = [one for axis in range(access.offsets.ndim) for one in lanes_along(run, access, axis)]
+    made = [node for node, one in lanes if (np.diff(one) == step).all() and (step != 1 or node.op == "tile")]
     return line_to_blame([*pointers_of(run, access), *made], access, right)
 
 
@@ -240,18 +228,13 @@ def line_of_place(
     before = np.flatnonzero(products.iteration == products.iteration[p] - 1)
     if len(before):
         previous = run.load_of(int(side.node[before[0]]), side.operand.tensor)
-        moved = line_of_step(run, previous, access) if previous else None
-        inner, other = (loops_around(run.text, line or 0)[:1] for line in (access.line, moved))
-        stays = previous is not None and np.array_equal(previous.offsets, access.offsets)
-        return (
-            access.line if stays and inner != other else moved or access.line
-        )  # what moves on in a loop around is no step
+        return (line_of_step(run, previous, access, right) if previous else None) or access.line
     axis = changing_axis(side.operand.place(run.problem, access.offsets)[column == "k"])
     strides = [run.problem.scalars[name] for name in side.operand.strides] or [1, 1]
     sliced = run.config.split_k > 1 and column == "k"  # whose beginning is the loop's
     made = None if axis is None else line_of_lanes(run, access, axis, 0 if sliced else strides[column == "k"], right)
     if made is None and sliced:
-        made = line_of_bound(run.text, access.line or 0, "start")
+        made = line_of_bound(run.text, access.line or 0, "start", sliced=True)
     return made or line_to_blame(pointers_of(run, access), access, right)
 
 
@@ -420,14 +403,10 @@ def in_one_loop(text: str, line: int, called: int | None, stored: int | None) ->
     return len(inside) == 1 and not (isinstance(inside[0], ast.For) and _unrolled(inside[0]))
 
 
-def _uses_of_range(loop: ast.For) -> set[str]:
-    """The names in what a loop runs over; none where the number of its rounds is written down."""
-    return set().union(*map(_uses, getattr(loop.iter, "args", [loop.iter])))
-
-
 def _unrolled(loop: ast.For) -> bool:
     """Whether a loop's number of rounds is written down: tl.static_range, or a range of numbers alone."""
-    return ast.unparse(getattr(loop.iter, "func", loop.iter)).endswith("static_range") or not _uses_of_range(loop)
+    names = set().union(*map(_uses, getattr(loop.iter, "args", [loop.iter])))
+    return ast.unparse(getattr(loop.iter, "func", loop.iter)).endswith("static_range") or not names
 
 
 def last_loop(text: str, line: int) -> Loop | None:
@@ -457,23 +436,30 @@ def _bounds_of(loop: ast.For) -> dict[str, ast.expr]:
     return dict(zip(("start", "stop", "step") if len(given) > 1 else ("stop",), given, strict=False))
 
 
-def line_of_bound(text: str, inside: int, which: str) -> int | None:
-    """The line that made the "start", the "stop" or the "step" of the loop around a line; the loop's own where that says it itself."""
+def line_of_bound(text: str, inside: int, which: str, *, sliced: bool = False) -> int | None:
+    """The line that made the "start", the "stop" or the "step" of the loop around a line; the loop's own where that says it itself, or
+    what it says is read elsewhere too. sliced: its slice's masks read these as well, which are as wrong."""
     loop = loop_around(text, inside)
     if loop is None:
         return None
     if isinstance(loop, ast.While):
         moving = set() if which == "start" else set().union(*map(_targets, _within(text, loop)))
-        further = isinstance(loop.test, ast.Compare) and isinstance(
-            loop.test.ops[0], ast.LtE | ast.GtE
-        )  # than to its bound
-        names = set() if further else _uses(loop.test) - moving or _uses(loop.test)
+        names = _uses(loop.test) - moving or _uses(loop.test)
+        parts = set(map(type, ast.iter_child_nodes(loop.test)))
+        if not parts <= {ast.Name, ast.Constant, ast.Lt, ast.Gt, ast.NotEq}:  # the condition says more than its bound
+            names = set()
     else:
         bounds = _bounds_of(loop)
         if isinstance(bounds.get("step"), ast.UnaryOp):  # downwards
             which = {"start": "stop", "stop": "start"}.get(which, which)
         bound = bounds.get(which) or bounds.get("start")
         names = _uses(bound) if isinstance(bound, ast.Name) else set()
+    if not sliced:
+        moved = {one.lineno for one in _within(text, loop) if names & _targets(one)} | {loop.lineno}
+        reads = (
+            one for one in _all(text, ast.Name) if isinstance(one.ctx, ast.Load) and one.lineno > _start(text, inside)
+        )
+        names = names - {one.id for one in reads if one.lineno not in moved}
     return made_before(text, names, loop.lineno) or loop.lineno
 
 

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import numpy as np
 
 from grader.diagnosis.definition import (
-    behind,
+    address_nodes,
     changing_axis,
     line_of_base,
     line_of_exchange,
@@ -58,14 +60,14 @@ def _line_of_element(run: Run, products: Products, e: int, p: int) -> tuple[int 
         return None, False
     if (exchanged := line_of_exchange(run, products, side, p, access)) is not None:
         return exchanged, False
-    loads = behind_index(run, access, side.operand.index)
+    loads = list(filter(_of_index(side), address_nodes(run, access)))
     if not loads:
         return access.line, False
     if len(before):
         previous, earlier = load_of(run, side, int(before[0])), load_of(run, products.right, int(before[0]))
         if earlier is not None and np.array_equal(earlier.offsets, partner.offsets):
             return line_of_step(run, earlier, partner) or partner.line, False
-        indices = behind_index(run, previous, side.operand.index) if previous else []
+        indices = list(filter(_of_index(side), address_nodes(run, previous))) if previous else []
         if earlier is not None and indices[-1:] == loads[-1:]:  # loaded once
             return line_of_step(run, earlier, partner) or access.line, True
         return (line_of_step(run, indices[-1], loads[-1]) if indices else None) or loads[-1].line, False
@@ -76,22 +78,14 @@ def _line_of_use(run: Run, access: Node, side: Side, right: Node | None) -> int 
     """Where places were made of an element of the index: where the lanes got their order, or where it was multiplied and added; only
     here where those of another access, which are right, are made of it too."""
     axis = changing_axis(side.operand.place(run.problem, access.offsets)[1])
-
-    def of_index(node: Node) -> bool:
-        return node.op == "load" and node.tensor == side.operand.index
-
     known = numbers_behind(run, *([right] if right and right is not access else []))
-    uneven = None if axis is None else line_of_lanes(run, access, axis, 0, known)
-    return uneven or line_of_base(run, access, axis, of_index, known)
+    uneven = None if axis is None else line_of_lanes(run, access, axis, 0)
+    return uneven or line_of_base(run, access, axis, _of_index(side), known)
 
 
-def behind_index(run: Run, access: Node, tensor: str) -> list[Node]:
-    """The loads of an index that an access's addresses come from."""
-
-    def of_index(node: Node) -> bool:
-        return node.op == "load" and node.tensor == tensor
-
-    return [node for node in behind(run, access.inputs[0], of_index) if of_index(node)]
+def _of_index(side: Side) -> Callable[[Node], bool]:
+    """Tells the loads of an operand's index."""
+    return lambda node: node.op == "load" and node.tensor == side.operand.index
 
 
 def index_elements(run: Run, side: Side) -> Array:

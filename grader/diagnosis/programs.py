@@ -176,7 +176,9 @@ def _missing(run: Run, tiles: TileMap | None, unwritten: Array) -> Observation:
         text = f"nobody stores {int(unwritten.sum())} elements of Y, in rows {span(rows)} and columns {span(columns)}"
     if tiles is None:
         store = first_store(run)
-        line = None if store is None else line_of_base(run, store)
+        lacking = [len(rows) < run.sizes[0], len(columns) < run.sizes[1]]
+        axes = store_axes(store, run.strides) if store and sum(lacking) == 1 else None
+        line = None if store is None else line_of_base(run, store, axes and axes[lacking.index(True)])
         return Observation("programs", "missing", line, text, "each element of Y stored once")
     few = _grid_is_other(run, tiles)
     if few:
@@ -341,7 +343,7 @@ def _misplaced(run: Run, products: Products, followed: Sequence[Products]) -> Ob
         found, own = used[along], run.strides[axis]
         if (places != places[0]).any() and found != own:
             text, expected = f"neighbouring {noun} of the product are stored {{0}} apart", f"stride_y{along} = {own}"
-            line = line_along(run, store, found, last=False)
+            line = line_along(run, store, found)
             return products.seen("store", f"stride {noun}", line, text, expected, numbers=(named(run, found),))
     if run.config.split_k > 1 or not _loads_differ(followed):
         return None
