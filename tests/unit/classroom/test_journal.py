@@ -265,7 +265,7 @@ def test_drawn_secrets_can_be_loaded_and_hide_themselves(tmp_path):
             "seed = 1\n[[case]]\nlab = 'w8a8'\nname = 'h'\nM = 1\nN = 16\nK = 16\nx = 'nonsense'",
             "x = 'nonsense', expected one of",
         ),
-        ("seed = 1\n[[case]]\nlab = 'dds'\nname = 'h'\nM = 1\nN = 17\nK = 33", "makes no inputs"),
+        ("seed = 1\n[[case]]\nlab = 'dds'\nname = 'h'\nM = 1\nN = 17\nK = 33", "cannot be given inputs"),
         ("seed = 1\n[[case]]\nlab = 'gptq'\nname = 'h'\nM = 1\nN = 16\nK = 64\ngroup_size = 24", "that divides K = 64"),
         ("seed = 1\n[[case]]\nlab = 'gptq'\nname = 'h'\nM = 1\nN = 16\nK = 64\ngroup_size = '32'", "group_size = '32', expected"),
         ("seed = ", "cannot be read"),
