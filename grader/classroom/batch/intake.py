@@ -82,11 +82,8 @@ def collect(path: Path, workspace: Path, *, assignment: str | None = None, unpac
         )
     if not any(hand_in.taken or hand_in.failed for hand_in in found):
         raise Unusable(_nothing_recognised(path, found, came))
-    known = {one.assignment for one in found if one.assignment and assignment in (None, one.assignment)}
-    if len(known) == 1:  # whoever has no folder of that name handed in for it all the same, or handed in nothing
-        found = [replace(one, assignment=one.assignment or min(known)) for one in found]
     whole = sorted(
-        with_unread_named(_with_numbers_apart(found), came),
+        with_unread_named(_with_numbers_apart(_of_the_only_one(found, assignment)), came),
         key=lambda one: (one.student, one.assignment, ordered(one.submitted), one.place),
     )
     others = [one for one in whole if assignment is not None and one.assignment not in ("", assignment)]
@@ -95,6 +92,12 @@ def collect(path: Path, workspace: Path, *, assignment: str | None = None, unpac
         names = sorted({hand_in.assignment for hand_in in whole if hand_in.assignment})
         raise Unusable(f"{path} has no assignment {assignment!r}; it has {', '.join(names) or 'none'}")
     return Intake(tuple(asked), tuple(others), tuple(came))
+
+
+def _of_the_only_one(found: Sequence[HandIn], assignment: str | None) -> Sequence[HandIn]:
+    """Who has no folder for the only assignment that is asked for handed in for it all the same, or handed in nothing."""
+    known = {one.assignment for one in found if one.assignment and assignment in (None, one.assignment)}
+    return [replace(one, assignment=one.assignment or min(known)) for one in found] if len(known) == 1 else found
 
 
 def _nothing_recognised(path: Path, found: Sequence[HandIn], came: Sequence[Came]) -> str:
