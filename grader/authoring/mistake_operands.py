@@ -13,7 +13,7 @@ import os
 import tempfile
 from collections.abc import Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -102,8 +102,8 @@ def _known(path: Path) -> dict[str, dict[tuple[str, str], Array]]:
 
 def digest_of(kernel: WrongKernel) -> str:
     """Of the text of a wrong kernel, and of the cases that it is run on."""
-    expected = relation_of(kernel.lab)
-    cases = " ".join(expected.first) if expected else ""
+    lab, expected = get_lab(kernel.lab), relation_of(kernel.lab)
+    cases = [replace(lab.case(name), about="") for name in expected.first] if expected else []
     return hashlib.sha256(f"{cases}\n{kernel.source}".encode()).hexdigest()[:16]
 
 

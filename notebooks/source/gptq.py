@@ -442,7 +442,7 @@ check("gptq", speed="groups")
 # thread unpack just the nibbles that it multiplies. The bits `0x6400 + u` are the number $1024 + u$ in fp16. Put the zero point into $u$, and one subtraction
 # serves two weights.
 #
-# Which lane of a warp holds which nibble is drawn in step 5 of [W4A16](w4a16.ipynb), with the PTX: here it is the same.
+# Which lane of a warp holds which nibble is drawn in step 5 of `w4a16.ipynb`, with the PTX: here it is the same.
 #
 # @speed gptq: registers
 
@@ -452,7 +452,7 @@ check("gptq", speed="groups")
 # 与 W4A16 相同：wgmma 的第一个操作数可以来自寄存器，第二个只能来自共享内存。让权重在前，$Y^T = W X^T$，每个线程只拆它自己要乘的那些半字节。
 # 在 fp16 里，位模式 `0x6400 + u` 就是 $1024 + u$。把零点放进 $u$，一次减法就处理了两个权重。
 #
-# warp 里哪个 lane 持有哪些半字节，见 [W4A16](w4a16.ipynb) 第 5 步的图和 PTX；这里相同。
+# warp 里哪个 lane 持有哪些半字节，见 `w4a16.ipynb` 第 5 步的图和 PTX；这里相同。
 #
 # @speed gptq: registers | 以你现在的 kernel，一个程序在循环的一轮里往共享内存写多少字节？
 
@@ -472,7 +472,7 @@ check("gptq", speed="registers")
 # With one token, there are too few tiles of 64 columns for 132 multiprocessors, and `SPLIT_K` has $Y$ zeroed first and added to by atomics. Let the warps of
 # *one* program share $K$ instead. A slice of a tile is shorter than the tile, so that it lies in one group when the tile does not.
 #
-# The lanes are those of step 6 of [W4A16](w4a16.ipynb): a whole word each.
+# The lanes are those of step 6 of `w4a16.ipynb`: a whole word each.
 #
 # @speed gptq: slices
 
@@ -482,7 +482,7 @@ check("gptq", speed="registers")
 # 只有一个 token 时，64 列宽的 tile 太少，不够 132 个 SM 分；而 `SPLIT_K` 要先把 $Y$ 清零，再用原子操作累加。改由**一个**程序里的各个 warp 来分担 $K$。
 # tile 的一段比 tile 短，所以即使 tile 跨了几组，一段也可以落在一组里。
 #
-# 各 lane 的分工与 [W4A16](w4a16.ipynb) 第 6 步相同：每个 lane 一整个字。
+# 各 lane 的分工与 `w4a16.ipynb` 第 6 步相同：每个 lane 一整个字。
 #
 # @speed gptq: slices | 权重的字共 8,388,608 字节。完成这一步之后，1 个 token 时，你的每个程序要读其中多少字节？
 

@@ -489,7 +489,7 @@ check("w8a16", speed="split")
 # wgmma may take its first operand from registers, its second only from shared memory. The converted weight has twice the bytes of the stored one,
 # and as the second operand it is written to shared memory in every iteration.
 #
-# In that operand lane t of a warp holds two neighbours along k of row t // 4, as drawn in step 5 of [W4A16](w4a16.ipynb): here two bytes, a weight each.
+# In that operand lane t of a warp holds two neighbours along k of row t // 4, as drawn in step 5 of `w4a16.ipynb`: here two bytes, a weight each.
 #
 # @speed w8a16: registers
 
@@ -498,7 +498,7 @@ check("w8a16", speed="split")
 #
 # wgmma 的第一个操作数可以来自寄存器，第二个只能来自共享内存。转换后的权重，字节数是存储时的两倍；作为第二个操作数，每轮循环都要写进共享内存。
 #
-# 在第一个操作数里，warp 的 lane t 持有第 t // 4 行沿 k 相邻的两个数，见 [W4A16](w4a16.ipynb) 第 5 步的图；这里是两个字节，各是一个权重。
+# 在第一个操作数里，warp 的 lane t 持有第 t // 4 行沿 k 相邻的两个数，见 `w4a16.ipynb` 第 5 步的图；这里是两个字节，各是一个权重。
 #
 # @speed w8a16: registers | 以你现在的 kernel，一个程序在循环的一轮里往共享内存写多少字节？
 
