@@ -17,6 +17,7 @@ from grader.pipeline.grading import GpuRun
 from grader.running import cuda
 from grader.running.cuda_process import Timing
 from tests.reports import gpu_report
+from tests.unit.running.gpu_actors import jobs
 
 BUILD_SECONDS, CASE_SECONDS, JUDGE_SECONDS = 0.3, 0.05, 0.1
 
@@ -29,12 +30,7 @@ def build(setup: Setup, source: KernelSource) -> KernelBundle:
 
 def serve(connection: Connection, gpu: str) -> None:
     """The process of a GPU: has run each launch of a job, and times its cases."""
-    connection.send("ready")
-    while True:
-        try:
-            job = connection.recv()
-        except EOFError:
-            return
+    for job in jobs(connection):
         for part in job.parts:
             if isinstance(part, Timing):
                 time.sleep(CASE_SECONDS)

@@ -169,9 +169,8 @@ class _Walk:
         """How the operand moves on from iteration to iteration."""
         side, along_k, unit = self.side, self.strides[1], self.side.operand.unit
         line = self.line_of_step
-        beside = (
-            self.other.line_of_step if line is None and found.step == 0 else None
-        )  # this one should move on there as well
+        # where the other operand moves on, this one should as well
+        beside = self.other.line_of_step if line is None and found.step == 0 else None
         line = line or beside or access.line
         before, after = (self.covered(i) for i in (0, 1))
         if len(before) and len(after) and after.min() - before.min() == found.step / along_k * unit:
@@ -254,9 +253,8 @@ def _other_row(walk: _Walk, wrong: Array) -> Observation:
     alike = (
         index_of is not None and index_elements(run, other)[e, p] == index_of(run.problem, side.offset[e : e + 1, p])[0]
     )
-    if (
-        alike and not ((side.row - own[:, None])[wrong] % height).any()
-    ):  # whole blocks of another row, with their places in X
+    # whole blocks of another row, with their places in X
+    if alike and not ((side.row - own[:, None])[wrong] % height).any():
         inside, stored = inside_loop(run, products), products.store.line or 0
         bound = line_of_bound(run.text, inside, "stop" if products.iteration[p] else "start")
         # of a store in that loop, what decides when it is made may be wrong as well

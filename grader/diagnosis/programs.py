@@ -233,9 +233,8 @@ def _line(run: Run, tiles: TileMap) -> int | None:
         for axis in (0, 1)
     ]
     doubled = any(len(who) > 1 for who in tiles.stored.values())
-    if (
-        all(made) and not doubled and (line := line_of_bound(run.text, tiles.store.line or 0, "stop"))
-    ):  # of a loop over tiles
+    # of a loop over tiles
+    if all(made) and not doubled and (line := line_of_bound(run.text, tiles.store.line or 0, "stop")):
         return line
     wrong = made.index(False) if sum(made) < 2 else 0
     right = axes[1 - wrong] if sum(made) == 1 else None

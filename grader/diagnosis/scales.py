@@ -113,9 +113,8 @@ def other_element(
     held = holder(run, products, side, e, p, scale.tensor)
     load = run.load_of(held[0], scale.tensor) if held else None
     line = line_of_element(run, load, _right(run, products, e, p)) if load else None
-    if (
-        load and held and np.isin(own, load.offsets).all() and load.offsets[load.active].max() <= own.max()
-    ):  # loaded, and used for others
+    # loaded, and used for others
+    if load and held and np.isin(own, load.offsets).all() and load.offsets[load.active].max() <= own.max():
         factors = products.flow.terms[int(products.term[p])].factors
         used = next((factor.line for factor in factors if factor.node == held[0]), line)
         line = line_of_laying(run, load, held[0]) or used

@@ -32,10 +32,8 @@ def walk(case: str, run: Run, program: int | None) -> Walk | None:
             if wrong.any():
                 edge = inside & ((m == m[inside].min()) | (n == n[inside].min()))
                 lanes = np.concatenate((np.flatnonzero(wrong)[:1], np.flatnonzero(edge)))
-                with (
-                    contextlib.suppress(Exception),
-                    np.errstate(all="ignore"),
-                ):  # a stranger's record: what trips it costs a picture
+                # a stranger's record: what trips it costs a picture
+                with contextlib.suppress(Exception), np.errstate(all="ignore"):
                     lost = dropped(run, products_of(run, number, store, lanes), stores)
                     return _walk(
                         case, run, products_of(run, number, store, lanes, lost=lost), {one.number for one in lost}

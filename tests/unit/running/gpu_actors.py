@@ -8,14 +8,19 @@ import time
 from pathlib import Path
 
 
-def acts(connection, gpu):
-    """Does to each part what it says; a part "once PATH" kills the process the first time only."""
+def jobs(connection):
+    """Greets, and yields what is asked until the pipe closes."""
     connection.send("ready")
     while True:
         try:
-            parts = connection.recv()
+            yield connection.recv()
         except EOFError:
             return
+
+
+def acts(connection, gpu):
+    """Does to each part what it says; a part "once PATH" kills the process the first time only."""
+    for parts in jobs(connection):
         for part in parts:
             word, _, path = part.partition(" ")
             if word == "die" or (word == "once" and not Path(path).exists()):

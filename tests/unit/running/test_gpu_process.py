@@ -15,7 +15,7 @@ from grader.model import Config, Device, KernelBundle, Launch, MadeModule, Outco
 from grader.pipeline.grading import launch_pairs, run_on_gpu
 from grader.running import cuda
 from grader.running.cuda import GpuProcess, ProcessLost, RunnerFailed
-from tests.unit.running.gpu_actors import acts, ends_at_once, vanishes
+from tests.unit.running.gpu_actors import acts, ends_at_once, jobs, vanishes
 
 BUNDLE = KernelBundle("w8a8", (), {}, {}, MadeModule("", "W8A8_MM", ()))
 
@@ -71,12 +71,7 @@ def test_a_process_that_does_not_start_is_told():
 
 def hangs_or_answers(connection, gpu):
     """Never answers config 1; any other launch fails at once, as a kernel with a bad address does."""
-    connection.send("ready")
-    while True:
-        try:
-            job = connection.recv()
-        except EOFError:
-            return
+    for job in jobs(connection):
         for part in job.parts:
             if part.config == 1:
                 time.sleep(60)
@@ -119,12 +114,7 @@ def test_a_process_that_vanishes_is_nobodys_fault():
 
 def counts_seconds(connection, gpu):
     """Says of each launch that it took eight seconds, and dies after the second; tells what a job says was spent."""
-    connection.send("ready")
-    while True:
-        try:
-            job = connection.recv()
-        except EOFError:
-            return
+    for job in jobs(connection):
         for part in job.parts:
             message = f"spent {job.spent_seconds:.0f}"
             connection.send(((Outcome(part.case.name, part.config, "ran", message=message, seconds=8.0), None), True))
@@ -143,12 +133,7 @@ def test_a_new_process_is_told_what_the_kernel_has_spent():
 
 def tells_what_it_knows(connection, gpu):
     """Says of each part its process and every case that the job names."""
-    connection.send("ready")
-    while True:
-        try:
-            job = connection.recv()
-        except EOFError:
-            return
+    for job in jobs(connection):
         cases = {case for case, _ in (*job.bundle.launches, *job.bundle.refused)} | {part.case.name for part in job.parts}
         keys = sorted(key for _, _, key in job.bundle.binaries)
         for part in job.parts:
