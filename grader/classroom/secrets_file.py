@@ -14,6 +14,8 @@ from grader.unusable import Unusable
 
 NAME = "secrets.toml"
 REPOSITORY = Path(__file__).resolve().parents[2]
+INSTALLED = ("site-packages", "dist-packages")
+"""What the folder is called instead where the grader was installed: an upgrade takes from there what it brought."""
 VARIABLE = "GRADER_SECRETS"
 """Names another file for all of them; set and empty: there are no secrets, whatever lies there."""
 
@@ -40,10 +42,10 @@ class SecretsInForce:
 
 
 def place() -> Path | None:
-    """Where the file lies, whether it is there or not; None where GRADER_SECRETS says that there is none."""
+    """Where the file lies, whether it is there or not; None where GRADER_SECRETS says that there is none, or is needed and not set."""
     named = os.environ.get(VARIABLE)
     if named is None:
-        return REPOSITORY / NAME
+        return None if REPOSITORY.name in INSTALLED else REPOSITORY / NAME
     return Path(named).expanduser().absolute() if named else None
 
 
@@ -69,9 +71,7 @@ def write_secrets(labs: Iterable[Lab]) -> Path:
     """
     path = place()
     if path is None:
-        raise Unusable(
-            f"{VARIABLE} is empty, which means no secrets; unset it, or give it the path of the file to write"
-        )
+        raise Unusable(f"no secrets are written, {_missing()}")
     if path.is_file() and path.read_bytes().strip():
         raise Unusable(
             f"{_short(path)} exists already, and new secrets would change marks; delete it first to draw new ones"
@@ -81,8 +81,11 @@ def write_secrets(labs: Iterable[Lab]) -> Path:
 
 
 def _missing() -> str:
-    path = place()
-    return f"as {VARIABLE} is empty" if path is None else f"there is no {_short(path)} (`make secrets` writes one)"
+    if path := place():
+        return f"there is no {_short(path)} (`make secrets` writes one)"
+    if VARIABLE in os.environ:
+        return f"as {VARIABLE} is empty; unset it, or give it the path of the file"
+    return f"as the grader is installed and has no repository; give {VARIABLE} the path of their file"
 
 
 def _alike(stray: Path, path: Path | None) -> bool:

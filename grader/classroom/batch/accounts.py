@@ -141,7 +141,9 @@ def tally(found: Sequence[Accounted]) -> str:
     """The count, such as "24 files: 22 graded, 1 superseded, 1 not recognised"."""
     counts = Counter(one.fate for one in found)
     assert sum(counts.values()) == len(found)
-    return f"{len(found)} files: " + ", ".join(f"{counts[fate]} {fate}" for fate in FATES if counts[fate])
+    return f"{len(found)} {'file' if len(found) == 1 else 'files'}: " + ", ".join(
+        f"{counts[fate]} {fate}" for fate in FATES if counts[fate]
+    )
 
 
 class Claims:

@@ -98,6 +98,21 @@ def test_an_empty_variable_means_none(repository, monkeypatch):
         write_secrets(all_labs().values())
 
 
+@pytest.mark.parametrize("folder", ["site-packages", "dist-packages"])
+def test_an_installed_grader_keeps_no_secrets_beside_itself(tmp_path, monkeypatch, folder):
+    monkeypatch.delenv("GRADER_SECRETS")
+    monkeypatch.setattr(secrets_file, "REPOSITORY", tmp_path / folder)
+    (tmp_path / folder).mkdir()
+    (tmp_path / folder / "secrets.toml").write_text(TEXT)
+    assert secrets_in_force().sentence(all_labs().values()).endswith("give GRADER_SECRETS the path of their file")
+    with pytest.raises(Unusable, match="no secrets are written, as the grader is installed"):
+        write_secrets(all_labs().values())
+    with pytest.raises(Unusable, match=f"{folder}/secrets.toml is not read: .* set GRADER_SECRETS to its path"):
+        secrets_in_force(near=tmp_path / folder)
+    monkeypatch.setenv("GRADER_SECRETS", str(tmp_path / "mine.toml"))
+    assert write_secrets(all_labs().values()) == tmp_path / "mine.toml"
+
+
 def test_the_sentence_counts_by_lab_where_they_differ(repository):
     (repository / "secrets.toml").write_text(TEXT + CASE.format(2))
     found = secrets_in_force()
