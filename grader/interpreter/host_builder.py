@@ -20,7 +20,7 @@ from grader.interpreter import promises
 from grader.interpreter.control_flow import LoopEvents
 from grader.interpreter.native_memory import POISON_BYTE
 from grader.interpreter.number_formats import as_tf32, decode, encode, fused, is_packed, sum_in_14_bits, to_integer
-from grader.interpreter.orders import BITS, ELEMENTS, in_another, left_open
+from grader.interpreter.orders import BITS, ELEMENTS, approximated, in_another, left_open
 from grader.interpreter.unsupported import unsupported
 
 METHODS: dict[str, Callable[..., Any]] = {}
@@ -86,11 +86,11 @@ def _root_inverse(values: np.ndarray) -> np.ndarray:
 
 
 ELEMENTWISE: dict[str, Callable[..., Any]] = {
-    "fadd": np.add, "fsub": np.subtract, "fmul": np.multiply, "fdiv": np.divide, "frem": np.fmod,
+    "fadd": np.add, "fsub": np.subtract, "fmul": np.multiply, "fdiv": approximated(np.divide), "frem": np.fmod,
     "precise_divf": np.divide, "minimumf": np.minimum, "maximumf": np.maximum, "minnumf": np.fmin, "maxnumf": np.fmax,
-    "fneg": np.negative, "approx_divf": np.divide,
+    "fneg": np.negative, "approx_divf": approximated(np.divide),
     "cos": np.cos, "sin": np.sin, "exp": np.exp, "exp2": np.exp2, "log": np.log, "log2": np.log2,
-    "floor": np.floor, "ceil": np.ceil, "sqrt": np.sqrt, "precise_sqrt": np.sqrt, "rsqrt": _root_inverse, "fma": fused,
+    "floor": np.floor, "ceil": np.ceil, "sqrt": approximated(np.sqrt), "precise_sqrt": np.sqrt, "rsqrt": _root_inverse, "fma": fused,
     "minsi": np.minimum, "minui": np.minimum, "maxsi": np.maximum, "maxui": np.maximum,
 }  # fmt: skip
 for _name, _function in ELEMENTWISE.items():

@@ -13,6 +13,7 @@ from triton.runtime import interpreter
 
 from grader.interpreter.control_flow import plain
 from grader.interpreter.number_formats import fused, to_integer
+from grader.interpreter.orders import approximated
 from grader.interpreter.unsupported import unsupported
 
 
@@ -40,7 +41,7 @@ FLOAT = {
     "tanh": np.tanh, "rsqrt": lambda x: (1 / np.sqrt(x)).astype(x.dtype), "fma": fused, "fma_rn": fused,
     "div_rn": np.divide, "mul_rn": np.multiply, "add_rn": np.add, "sub_rn": np.subtract, "fdiv_rn": np.divide,
     "saturatef": _saturated,
-    "fast_dividef": np.divide, "rcp_rn": lambda x: (1 / x).astype(x.dtype),
+    "fast_dividef": approximated(np.divide), "rcp_rn": lambda x: (1 / x).astype(x.dtype),
 }  # fmt: skip
 INTEGER = {
     "float2int_rn": (np.rint, np.int32), "float2int_rz": (np.trunc, np.int32), "float2int_rd": (np.floor, np.int32),

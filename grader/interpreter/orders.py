@@ -1,21 +1,23 @@
-"""What Triton leaves open: which orders there are in a launch, in how many bits sums are kept, and another choice than the interpreter's.
+"""What Triton leaves open: which orders there are in a launch, how numbers are rounded, and another choice than the interpreter's.
 
 The compiler may lay a tile's elements out anew (`tl.view`), and a GPU combines those of a reduction or scan in an order of its own. The
 interpreter takes one order; a right kernel does not care, so a launch that met an open one is interpreted again in another. A Hopper keeps
-the sums of a product of fp8 values in some 14 bits; the interpreter keeps all.
+the sums of a product of fp8 values in some 14 bits; the interpreter keeps all. A quotient or root in fp32 is off by up to two units in the last
+place; the interpreter rounds it to the nearest number, which is exact where whole numbers divide each other.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 
 from grader.interpreter.native_memory import line_in
 
-ELEMENTS, COMBINING, PACKS, BITS = "elements", "combining", "packs", "bits"
-"""What is open: where the elements of a tile are, in which order a function combines them, which ones it is given together, or in how
-many bits fp8 products are summed."""
+ELEMENTS, COMBINING, PACKS, BITS, LAST_BIT = "elements", "combining", "packs", "bits", "last bit"
+"""What is open: where the elements of a tile are, in which order a function combines them, which ones it is given together, in how
+many bits fp8 products are summed, or the last bit of an fp32 quotient or root of whole numbers."""
 
 
 class Orders:
@@ -51,3 +53,29 @@ def another(size: int) -> np.ndarray:
 def in_another(data: Any) -> Any:
     """All elements of a tile in another order, as one row."""
     return np.take(data.reshape(-1), another(data.size))
+
+
+def approximated(function: Callable[..., Any]) -> Callable[..., Any]:
+    """A quotient or root, which a GPU takes from an approximate reciprocal. In fp32 the last bit of one of whole numbers decides what floor or
+    a conversion makes of it, unless the reciprocal is of a power of two, or the result 0: then it is left open."""
+
+    def operation(*numbers: Any) -> Any:
+        result = function(*numbers)
+        if result.dtype != np.float32:
+            return result
+        divisor = numbers[-1].astype(np.float32, copy=False)
+        whole = (divisor.view(np.uint32) & np.uint32(0x7FFFFF) != 0) & (result != 0) & np.isfinite(result)
+        for number in numbers:
+            whole = whole & (number == np.rint(number))
+        if not getattr(whole, "stack", whole).any() or not left_open(LAST_BIT):
+            return result
+        return np.where(whole, _off_in_the_last_bit(result), result)
+
+    return operation
+
+
+def _off_in_the_last_bit(values: Any) -> Any:
+    """fp32, each the next larger number or the next smaller one, always the same one for the same number."""
+    seed = np.uint32(40503 * (Orders.seed or 0) % 2**32)
+    up = (values.view(np.uint32) * np.uint32(2654435761) + seed) >> np.uint32(31)
+    return np.nextafter(values, np.where(up == 1, np.float32(np.inf), np.float32(-np.inf)))

@@ -100,6 +100,8 @@ LEFT_OPEN = {
     "associative, and find the index of a maximum with tie_break_left=True",
     "bits": "Y is right only if products of fp8 values are summed exactly, and a Hopper GPU keeps their sums in some 14 bits; "
     "multiply int8 or fp16, or add each tile's product to a sum of your own, without acc=",
+    "last bit": "Y depends on the last bit of a quotient or root of whole numbers, which a GPU only approximates in fp32; divide whole "
+    "numbers by // and %, round up by tl.cdiv",
     "packs": "Y depends on which elements tl.map_elementwise passes to its function together, which the compiler "
     "chooses; use pack=1, or let the function treat each element by itself",
 }
