@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import enum
 import importlib.util
+import re
 import sys
 from typing import Any
 
@@ -276,6 +277,10 @@ def report(value: Any, depth: int = 0) -> dict[str, Any]:
         bits = len(bin(value)) - 2
         raise ContractError(
             f"the kernel uses a whole number of {bits} bits, expected at most 63; compute it in the kernel"
+        )
+    if isinstance(value, str) and (half := re.search("[\ud800-\udfff]", value)):
+        raise ContractError(
+            f"the kernel uses a text with half of a character, {ascii(half[0])}; write the whole character, or none"
         )
     if value is None or isinstance(value, (bool, int, str)):
         return {"constant": value}

@@ -131,9 +131,8 @@ def account(came: Iterable[Came], hand_ins: Sequence[HandIn], standings: Sequenc
         elif one.systems:
             found.append(Accounted(one.name, "of a system"))
         else:
-            found.append(
-                Accounted(one.name, "unreadable" if one.reason else "not recognised", "", one.reason or UNCLAIMED)
-            )
+            fate: Fate = "unreadable" if one.reason else "not recognised"
+            found.append(Accounted(one.name, fate, "", one.reason or claims.nobodys(one.path)))
     return found
 
 
@@ -161,6 +160,11 @@ class Claims:
     def owners(self, path: Path) -> list[HandIn]:
         """The hand-ins that a file belongs to: several where people submitted together."""
         return next((self._holders[place] for place in (path, *path.parents) if place in self._holders), [])
+
+    def nobodys(self, path: Path | None) -> str:
+        """Why a file is no hand-in's: what tells names and times beside it does not list it, or no platform gives such a name."""
+        lists = [one for one in self.read if path and path.is_relative_to(one.parent)]
+        return f"nobody's: {lists[0].name} does not list it" if lists else UNCLAIMED
 
     def decided(self, path: Path, hand_in: HandIn) -> bool:
         return path in self.taken[hand_in.key] or path in self.left[hand_in.key]

@@ -83,7 +83,7 @@ def collect(path: Path, workspace: Path, *, assignment: str | None = None, unpac
     if not any(hand_in.taken or hand_in.failed for hand_in in found):
         raise Unusable(_nothing_recognised(path, found, came))
     whole = sorted(
-        with_unread_named(_with_numbers_apart(_of_the_only_one(found, assignment)), came),
+        with_unread_named(_with_numbers_apart(_each_of_an_assignment(found, assignment)), came),
         key=lambda one: (one.student, one.assignment, ordered(one.submitted), one.place),
     )
     others = [one for one in whole if assignment is not None and one.assignment not in ("", assignment)]
@@ -94,10 +94,23 @@ def collect(path: Path, workspace: Path, *, assignment: str | None = None, unpac
     return Intake(tuple(asked), tuple(others), tuple(came))
 
 
-def _of_the_only_one(found: Sequence[HandIn], assignment: str | None) -> Sequence[HandIn]:
-    """Who has no folder for the only assignment that is asked for handed in for it all the same, or handed in nothing."""
-    known = {one.assignment for one in found if one.assignment and assignment in (None, one.assignment)}
-    return [replace(one, assignment=one.assignment or min(known)) for one in found] if len(known) == 1 else found
+def _each_of_an_assignment(found: Sequence[HandIn], assignment: str | None) -> Sequence[HandIn]:
+    """Who has no folder for the only assignment that is asked for handed in for it all the same, or handed in nothing. Of several
+    assignments nobody knows for which it is, and it counts for none of them."""
+    known = sorted({one.assignment for one in found if one.assignment and assignment in (None, one.assignment)})
+    if len(known) > 1:
+        found = [_of_none(one, known) if one.taken and not one.assignment else one for one in found]
+    return [replace(one, assignment=one.assignment or name) for one in found for name in _of(one, known)]
+
+
+def _of(hand_in: HandIn, known: Sequence[str]) -> Sequence[str]:
+    return known if known and not hand_in.assignment else [""]
+
+
+def _of_none(hand_in: HandIn, known: Sequence[str]) -> HandIn:
+    why = f"is in no assignment's folder, so which it is for is not known; move it into {' or '.join(known[:FEW])}"
+    left = (*hand_in.left, *((file, why) for file in hand_in.taken))
+    return replace(hand_in, refused=f"{hand_in.place} {why}", taken=(), left=left)
 
 
 def _nothing_recognised(path: Path, found: Sequence[HandIn], came: Sequence[Came]) -> str:

@@ -337,10 +337,11 @@ PARAMETERS = ", ".join(f"P{number}: tl.constexpr = 1" for number in range(3000))
         ("", f"BLOCK_K: tl.constexpr, {PARAMETERS},\n", "3003 parameters after the lab's, expected at most 64"),
         ("TEXT = tl.constexpr('x' * 5000)\n", "tl.static_assert(TEXT != 'a')\n", "a text of 5000 characters, expected at most 1000"),
         ("BIG = tl.constexpr(1 << 70)\n", "door = BIG >> 70\n", "a whole number of 71 bits, expected at most 63"),
+        ("HALF = tl.constexpr('a\\ud800')\n", "tl.static_print(HALF)\n", "a text with half of a character, '\\ud800'; write the whole"),
         (f"@triton.jit\ndef {'h' * 400}(x):\n    return x\n", f"door = {'h' * 400}(M)\n", "has 400 characters, expected at most 200"),
         (f"@triton.jit\ndef h(x, {PARAMETERS}):\n    return x\n", "door = h(M)\n", "6000 constants and defaults among its"),
     ],
-    ids=["parameters", "text", "number", "name", "helper"],
+    ids=["parameters", "text", "number", "half", "name", "helper"],
 )
 def test_what_is_too_large_is_told_so(top, body, words):
     if body.startswith("BLOCK_K"):
@@ -348,7 +349,7 @@ def test_what_is_too_large_is_told_so(top, body, words):
     else:
         message = refused(described(body, top))
     assert words in message
-    assert re.search("; (compute|shorten|use fewer)", message)
+    assert re.search("; (compute|shorten|use fewer|write the whole)", message)
 
 
 def test_a_heuristic_for_no_parameter_is_told_so():

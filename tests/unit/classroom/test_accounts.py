@@ -183,6 +183,13 @@ def test_what_vanished_once(tmp_path):
     assert (lost.file, "nobody's" in lost.reason) == ("smith_bob_w8a8.py", True)
 
 
+def test_what_gradescope_does_not_list_is_told_so(tmp_path):
+    files = {"x/submission_metadata.yml": "submission_1:\n  :submitters:\n  - :name: Ann\n", "x/submission_1/w8a8.py": "a", "x/submission_2/w8a8.py": "b"}
+    found = accounted(zipped(tmp_path / "export.zip", files), tmp_path / "work")[0]
+    (lost,) = [one for one in found if one.fate == "not recognised"]
+    assert (lost.file, lost.reason) == ("x/submission_2/w8a8.py", "nobody's: submission_metadata.yml does not list it")
+
+
 def test_a_damaged_archive_of_a_class_is_no_student(tmp_path):
     path = zipped(tmp_path / "class.zip", {f"ann_{n}_1_w8a8.py": "x" * 2000 for n in range(9)})
     path.write_bytes(path.read_bytes()[:-300])

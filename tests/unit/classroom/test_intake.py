@@ -74,6 +74,20 @@ def test_who_has_no_folder_for_the_only_assignment_is_no_reason_for_another_one(
     assert {name: one.assignment for name, one in found.items()} == dict.fromkeys(("ann", "ben", "eve"), "kernels")
 
 
+def test_of_several_assignments_who_is_in_no_folder_makes_no_column(tmp_path):
+    """An empty folder is nothing for each of them; a kernel beside their folders is graded for none, and the reason is said."""
+    root = write(tmp_path / "submitted", "ann/kernels/w8a8.py", "ben/other/w8a8.py", "fay/w8a8.py")
+    (root / "eve").mkdir()
+    found = collect(root, tmp_path / "w")
+    assert {one.assignment for one in found} == {"kernels", "other"}
+    for name, why in (("eve", ""), ("fay", "which it is for is not known; move it into kernels or other")):
+        mine = [one for one in found if one.student == name]
+        assert [(one.assignment, one.taken) for one in mine] == [("kernels", ()), ("other", ())]
+        assert all(why in one.refused for one in mine)
+    chosen = {one.student: len(one.taken) for one in collect(root, tmp_path / "w2", assignment="other")}
+    assert chosen == {"ben": 1, "eve": 0, "fay": 1}
+
+
 def test_a_folder_of_folders_and_of_archives(tmp_path):
     root = write(tmp_path / "class", "ann/w8a8.py", "ben/readme.txt")
     (root / "cat").mkdir()
