@@ -2,8 +2,8 @@
 
 The compiler may lay a tile's elements out anew (`tl.view`), and a GPU combines those of a reduction or scan in an order of its own. The
 interpreter takes one order; a right kernel does not care, so a launch that met an open one is interpreted again in another. A Hopper keeps
-the sums of a product of fp8 values in some 14 bits; the interpreter keeps all. A quotient or root in fp32 is off by up to two units in the last
-place; the interpreter rounds it to the nearest number, which is exact where whole numbers divide each other.
+the sums of a product of fp8 values in some 14 bits; the interpreter keeps all. A quotient or root in fp32 is off by up to two units in
+the last place; the interpreter rounds it to the nearest number, which is exact where whole numbers divide each other.
 """
 
 from __future__ import annotations
@@ -56,8 +56,8 @@ def in_another(data: Any) -> Any:
 
 
 def approximated(function: Callable[..., Any]) -> Callable[..., Any]:
-    """A quotient or root, which a GPU takes from an approximate reciprocal. In fp32 the last bit of one of whole numbers decides what floor or
-    a conversion makes of it, unless the reciprocal is of a power of two, or the result 0: then it is left open."""
+    """A quotient or root, which a GPU takes from an approximate reciprocal. In fp32 the last bit of one of whole numbers decides what floor
+    or a conversion makes of it, unless the reciprocal is of a power of two, or the result 0: then it is left open."""
 
     def operation(*numbers: Any) -> Any:
         result = function(*numbers)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import hashlib
+import importlib.util
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import cache
@@ -251,13 +252,11 @@ def _builds(lab: LabReport) -> tuple[Built, ...]:
 
 @cache
 def _drawn() -> Any:
-    """The module that draws; None without matplotlib."""
-    try:
-        import matplotlib.figure  # noqa: F401
-
-        from grader.reporting import pictures
-    except ImportError:
+    """The module that draws; None without matplotlib, which is imported by the first picture: most pages of a right kernel have none."""
+    if importlib.util.find_spec("matplotlib") is None:
         return None
+    from grader.reporting import pictures
+
     return pictures
 
 

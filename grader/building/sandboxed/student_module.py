@@ -280,7 +280,7 @@ def report(value: Any, depth: int = 0) -> dict[str, Any]:
         )
     if isinstance(value, str) and (half := re.search("[\ud800-\udfff]", value)):
         raise ContractError(
-            f"the kernel uses a text with half of a character, {ascii(half[0])}; write the whole character, or none"
+            f"the kernel uses a text with half of a character, {half[0]!a}; write the whole character, or none"
         )
     if value is None or isinstance(value, (bool, int, str)):
         return {"constant": value}

@@ -184,7 +184,8 @@ def test_what_vanished_once(tmp_path):
 
 
 def test_what_gradescope_does_not_list_is_told_so(tmp_path):
-    files = {"x/submission_metadata.yml": "submission_1:\n  :submitters:\n  - :name: Ann\n", "x/submission_1/w8a8.py": "a", "x/submission_2/w8a8.py": "b"}
+    metadata = "submission_1:\n  :submitters:\n  - :name: Ann\n"
+    files = {"x/submission_metadata.yml": metadata, "x/submission_1/w8a8.py": "a", "x/submission_2/w8a8.py": "b"}
     found = accounted(zipped(tmp_path / "export.zip", files), tmp_path / "work")[0]
     (lost,) = [one for one in found if one.fate == "not recognised"]
     assert (lost.file, lost.reason) == ("x/submission_2/w8a8.py", "nobody's: submission_metadata.yml does not list it")

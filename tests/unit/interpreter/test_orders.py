@@ -87,13 +87,15 @@ fractions = (rng.standard_normal(128) + 0.1).astype(np.float32)
 each = lambda number: np.full(128, number, dtype=np.float32)
 quotients = {{
     "by 41": rounded(np.divide, 41 * whole, each(41)), "one by 49": rounded(np.divide, each(1), each(49)),
-    "by 64": rounded(np.divide, whole, each(64)), "by nothing": rounded(np.divide, whole, each(0)), "nothing": rounded(np.divide, each(0), each(7)),
-    "a fraction": rounded(np.divide, fractions, each(7)), "by a fraction": rounded(np.divide, whole, fractions), "root": rounded(np.sqrt, whole**2),
-    "root of a fraction": rounded(np.sqrt, fractions**2), "halves": rounded(np.divide, (3 * whole).astype(np.float16), np.full(128, 3, dtype=np.float16)),
+    "by 64": rounded(np.divide, whole, each(64)), "by nothing": rounded(np.divide, whole, each(0)),
+    "nothing": rounded(np.divide, each(0), each(7)), "a fraction": rounded(np.divide, fractions, each(7)),
+    "by a fraction": rounded(np.divide, whole, fractions), "root": rounded(np.sqrt, whole**2), "no root": rounded(np.sqrt, fractions**2),
+    "halves": rounded(np.divide, (3 * whole).astype(np.float16), np.full(128, 3, dtype=np.float16)),
     "programs": rounded(lambda x, y: (x / y).stack, PerProgram(whole[:, None]), PerProgram(each(3)[:, None])),
 }}
 differ = {{key: sum(values) / len(values) for key, values in differ.items()}}
-print(json.dumps({{"differ": differ, "quotients": quotients, "kinds": [orders.ELEMENTS, orders.COMBINING, orders.PACKS, orders.BITS, orders.LAST_BIT]}}))
+kinds = [orders.ELEMENTS, orders.COMBINING, orders.PACKS, orders.BITS, orders.LAST_BIT]
+print(json.dumps({{"differ": differ, "quotients": quotients, "kinds": kinds}}))
 """
 
 
