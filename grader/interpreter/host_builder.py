@@ -90,7 +90,8 @@ ELEMENTWISE: dict[str, Callable[..., Any]] = {
     "precise_divf": np.divide, "minimumf": np.minimum, "maximumf": np.maximum, "minnumf": np.fmin, "maxnumf": np.fmax,
     "fneg": np.negative, "approx_divf": approximated(np.divide),
     "cos": np.cos, "sin": np.sin, "exp": np.exp, "exp2": np.exp2, "log": np.log, "log2": np.log2,
-    "floor": np.floor, "ceil": np.ceil, "sqrt": approximated(np.sqrt), "precise_sqrt": np.sqrt, "rsqrt": _root_inverse, "fma": fused,
+    "floor": np.floor, "ceil": np.ceil, "sqrt": approximated(np.sqrt), "precise_sqrt": np.sqrt, "rsqrt": approximated(_root_inverse),
+    "fma": fused,
     "minsi": np.minimum, "minui": np.minimum, "maxsi": np.maximum, "maxui": np.maximum,
 }  # fmt: skip
 for _name, _function in ELEMENTWISE.items():

@@ -75,7 +75,8 @@ def approximated(function: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def _off_in_the_last_bit(values: Any) -> Any:
-    """fp32, each the next larger number or the next smaller one, always the same one for the same number."""
-    seed = np.uint32(40503 * (Orders.seed or 0) % 2**32)
-    up = (values.view(np.uint32) * np.uint32(2654435761) + seed) >> np.uint32(31)
-    return np.nextafter(values, np.where(up == 1, np.float32(np.inf), np.float32(-np.inf)))
+    """fp32: beyond an even number the next one, else the next one nearer to 0. So what rounds down and what rounds up both meet numbers
+    that show it, in every run alike: the second row of tiles is 1."""
+    return np.nextafter(
+        values, np.where(np.fmod(values, 2) == 0, np.copysign(np.float32(np.inf), values), np.float32(0))
+    )

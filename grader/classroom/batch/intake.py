@@ -318,16 +318,27 @@ def _gradescope(root: Path, unpacking: Unpacking) -> Iterator[HandIn]:
     except (OSError, ValueError, yaml.YAMLError, AttributeError, RecursionError) as error:
         reason = (str(error).splitlines() or [type(error).__name__])[0]
         raise Unusable(f"{GRADESCOPE_METADATA} cannot be read ({reason}); download the export again") from None
+    whose: dict[str, set[tuple[str, ...]]] = {}
+    for _, entry in entries:
+        for sid, *others in _submitters(entry):
+            whose.setdefault(sid, set()).add(tuple(others))
+    shared = {sid for sid, people in whose.items() if len(people) > 1}
     for name, entry in entries:
         folder = root / Path(str(name)).name
-        yield from _guarded(str(name), str(name), folder, partial(_listed, str(name), entry, folder, unpacking))
+        yield from _guarded(str(name), str(name), folder, partial(_listed, str(name), entry, folder, unpacking, shared))
 
 
-def _listed(name: str, entry: Any, folder: Path, unpacking: Unpacking) -> Iterator[HandIn]:
-    """The hand-ins of one entry of submission_metadata.yml, one for each who submitted it."""
+def _submitters(entry: Any) -> list[tuple[str, str, str]]:
+    """Who submitted an entry of submission_metadata.yml: number, address and name of each, "" for what is not there."""
+    people = entry.get(":submitters") if isinstance(entry, dict) else None
+    known = [person for person in people if isinstance(person, dict)] if isinstance(people, list) else []
+    return [tuple(str(person.get(key) or "") for key in (":sid", ":email", ":name")) for person in known]  # type: ignore[misc]
+
+
+def _listed(name: str, entry: Any, folder: Path, unpacking: Unpacking, shared: set[str]) -> Iterator[HandIn]:
+    """The hand-ins of one entry of submission_metadata.yml, one for each who submitted it. shared: numbers that several people have, which
+    are nobody's then. Who has neither number nor address is told from a namesake by the entry: Gradescope lists each submission once."""
     known = entry if isinstance(entry, dict) else {}
-    people = known.get(":submitters")
-    submitters = [person for person in people if isinstance(person, dict)] if isinstance(people, list) else []
     whole = HandIn("", "", name, folder, moment(known.get(":created_at")), platform="gradescope", holds=(folder,))
     whole = replace(whole, read=(folder.parent / GRADESCOPE_METADATA,))
     if not folder.is_dir():
@@ -336,9 +347,10 @@ def _listed(name: str, entry: Any, folder: Path, unpacking: Unpacking) -> Iterat
         whole = _one(whole, children(folder), unpacking)
         refused = "" if whole.taken else whole.refused or nothing_to_grade(name, children(folder))
         whole = replace(whole, place=name, refused=refused)
-    for person in submitters or [{}]:
-        sid, email, full = (str(person.get(key) or "") for key in (":sid", ":email", ":name"))
-        yield replace(whole, student=sid or email or full or name, number=sid, name=full, email=email)
+    for sid, email, full in _submitters(entry) or [("", "", "")]:
+        own = "" if sid in shared else sid
+        number = own or ("" if email else name)
+        yield replace(whole, student=own or email or full or name, number=number, name=full, email=email)
 
 
 # ---------------------------------------------------------------- the archive of a class

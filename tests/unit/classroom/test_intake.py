@@ -222,6 +222,25 @@ submission_102:
 
 
 @pytest.mark.parametrize(
+    "people",
+    [
+        [("", "", "Wei Zhang"), ("", "", "Wei Zhang")], [("0", "wz1@u.edu", "Wei Zhang"), ("0", "wz2@u.edu", "Wei Zhang")],
+        [("n/a", "", "Ann"), ("n/a", "", "Ben")], [("", "a@u.edu", "Ann"), ("", "", "Ann")], [("7", "", "Ann"), ("7", "b@u.edu", "Ann")],
+    ],
+)
+def test_each_submission_that_gradescope_lists_is_somebodys_own(tmp_path, people):
+    """Of namesakes, and of people with one number in common, the later one's work replaced the other's."""
+    metadata = "".join(
+        f"submission_{place}:\n  :submitters:\n  - :sid: '{sid}'\n    :email: '{email}'\n    :name: {full}\n"
+        for place, (sid, email, full) in enumerate(people)
+    )
+    files = {f"submission_{place}/w8a8.py": str(place) for place in range(len(people))}
+    archive = zipped(tmp_path / "export.zip", {"submission_metadata.yml": metadata, **files})
+    found = collect(archive, tmp_path / "w")
+    assert len({one.student for one in found}) == len(people)
+
+
+@pytest.mark.parametrize(
     ("names", "students"),
     [
         (("submissions/doejane_12_55_w8a8.py", "submissions/roe_LATE_9_56_dds.py", "submissions/what.txt"), {"doejane_12", "roe_9"}),
