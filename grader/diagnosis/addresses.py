@@ -30,7 +30,7 @@ from grader.diagnosis.fit import fit, named
 from grader.diagnosis.lookups import check_index, index_elements
 from grader.diagnosis.observation import Observation, span
 from grader.diagnosis.provenance import Array
-from grader.diagnosis.relation import Products, Run, Side, element, first_of, load_of
+from grader.diagnosis.relation import Products, Run, Side, element, first_of, load_of, needed_of
 from grader.diagnosis.tape import Node
 
 
@@ -247,8 +247,10 @@ def _other_row(walk: _Walk, wrong: Array) -> Observation:
     """The first element of another row that is multiplied, where no coefficient says why."""
     run, products, side = walk.run, walk.products, walk.side
     e, p = first_of(products, wrong)
-    line = line_of_place(run, products, side, e, p, "rows", numbers_behind(run, products.store))
     height, own = side.operand.height, products.rows(side)
+    partner = load_of(run, walk.other.side, p) if _goes_through(walk.other, e) else None
+    right = numbers_behind(run, products.store, *([partner] if partner else []))
+    line = line_of_place(run, products, side, e, p, "rows", right)
     index_of, other = products.left.operand.index_of, products.left
     alike = (
         index_of is not None and index_elements(run, other)[e, p] == index_of(run.problem, side.offset[e : e + 1, p])[0]
@@ -256,12 +258,20 @@ def _other_row(walk: _Walk, wrong: Array) -> Observation:
     # whole blocks of another row, with their places in X
     if alike and not ((side.row - own[:, None])[wrong] % height).any():
         inside, stored = inside_loop(run, products), products.store.line or 0
-        bound = line_of_bound(run.text, inside, "stop" if products.iteration[p] else "start")
+        later = side.row[e, p] > own[e] and not needed_of(run, int(products.n[e])).any()  # where it begins is where it should end
+        bound = line_of_bound(run.text, inside, "stop" if products.iteration[p] or later else "start")
         # of a store in that loop, what decides when it is made may be wrong as well
         line = line if loop_around(run.text, inside) in loops_around(run.text, stored) else bound or line
     text = f"for {products.element(e)}, {element(run, side, e, p)} is multiplied"
     expected = f"row {own[e]} of {side.operand.letter}"
     return products.seen("rows", f"{walk.name} place", line, text, expected, p=p)
+
+
+def _goes_through(walk: _Walk, e: int) -> bool:
+    """Whether an operand goes through its own row, and every k that is needed once."""
+    side, live = walk.side, walk.products.live[e]
+    needed = np.flatnonzero(needed_of(walk.run, int(walk.products.n[e])))
+    return bool((side.row[e, live] == walk.products.rows(side)[e]).all()) and np.array_equal(np.sort(side.k[e, live]), needed)
 
 
 def check_k(run: Run, products: Products) -> list[Observation]:

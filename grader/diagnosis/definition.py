@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from grader.diagnosis.provenance import FAR, Array, Untraceable
+from grader.diagnosis.provenance import FAR, Array, Untraceable, offsets_of
 from grader.diagnosis.tape import MOVES, Node
 from grader.parsing import parse
 
@@ -75,8 +75,10 @@ def behind(run: Run, number: int, stop: Asked = lambda node: False) -> list[Node
 
 
 def numbers_behind(run: Run, *right: Node) -> set[int]:
-    """The nodes that some accesses were made of. Where these are right, so are they."""
-    return {node.number for access in right for nodes in (address_nodes, mask_nodes) for node in nodes(run, access)}
+    """The nodes that the addresses and masks of some accesses were made of, whatever was loaded for them included. Where these are right,
+    so are they."""
+    begins = (i for access in right for i in access.inputs[slice(2) if access.op == "load" else slice(1, 3)])
+    return {node.number for i in begins for node in behind(run, i)}
 
 
 def line_to_blame(made: Iterable[Node], use: Node, right: Container[int] = ()) -> int | None:
@@ -146,22 +148,40 @@ def varies_along(run: Run, node: Node, shape: tuple[int, ...]) -> set[int]:
 
 
 def line_of_base(
-    run: Run, access: Node, axis: int | None = None, given: Asked = is_program_id, right: Container[int] = ()
+    run: Run,
+    access: Node,
+    axis: int | None = None,
+    given: Asked = is_program_id,
+    right: Container[int] = (),
+    begins: tuple[int, int] | None = None,
 ) -> int | None:
     """Where what a tile begins with along one axis was made of something given, such as a program id; None: along any axis.
 
     Of `pid_m * BLOCK_M + tl.arange(0, BLOCK_M)` that is the line that made pid_m, or this one where pid_m is a program id itself, or
-    something right is made of it too. Where nothing depends on what is given, the line where the lanes begin.
+    something right is made of it too. Where nothing depends on what is given, the line where the lanes begin. begins: with which element
+    the tile begins there, and how many it has: where no number that it is made of is that of this tile, it is not the numbers that
+    are wrong, but what is made of them.
     """
     nodes = nodes_behind_axis(run, access, axis)
-    made = _made_with(nodes, given)
+    made = _made_with(nodes, given) or _made_with(_along_none(run, access), given)
     if not made:
         return next((node.line for node in nodes if node.op == "make_range" and node.line), access.line)
     tiles = [node for node in made if node.size > 1 and node.line][:1]
-    numbers = (node for node in made if node.size == 1 and "addptr" not in node.op and not given(node))
-    return line_to_blame(
-        [*tiles, *(node for node in numbers if node.line not in {one.line for one in tiles})], access, right
-    )
+    numbers = [node for node in made if node.size == 1 and "addptr" not in node.op and not given(node)]
+    if begins is not None and begins[0]:
+        with contextlib.suppress(Untraceable):
+            first, size = begins
+            held = [int(run.provenance.values(node.number).reshape(-1)[0]) for node in numbers]
+            if first not in [one * size for one in held]:
+                numbers = [node for node, one in zip(numbers, held, strict=True) if one == first]
+    lines = {one.line for one in tiles}
+    return line_to_blame([*tiles, *(node for node in numbers if node.line not in lines)], access, right)
+
+
+def _along_none(run: Run, access: Node) -> list[Node]:
+    """What an access's addresses were made of that belongs to no axis of its tile alone, but to all of it."""
+    of_axes = {node.number for axis in range(len(access.shape)) for node in nodes_behind_axis(run, access, axis)}
+    return [node for node in address_nodes(run, access) if node.number not in of_axes]
 
 
 def _made_with(nodes: Sequence[Node], given: Asked) -> list[Node]:
@@ -315,9 +335,22 @@ def line_of_exchange(run: Run, products: Products, side: Side, p: int, access: N
     if right is None or (right.line == access.line and products.iteration[p]):  # which was right before
         return None
     way = behind(run, int(side.node[p]), stop=lambda node: node.number == access.number)
+    orders = [node for node in way if node.op in ORDERS and access.number < node.number]
+    if right is access and orders and _is_turned(run, products, side, p):
+        return next((node.line for node in reversed(orders) if node.op == "trans"), term.line)
     if right is access:
-        return next((node.line for node in way if node.op in ORDERS and access.number < node.number), None)
+        return next((node.line for node in orders), None)
     return next((node.line for node in way if access.number in node.inputs and node.op not in MOVES), term.line)
+
+
+def _is_turned(run: Run, products: Products, side: Side, p: int) -> bool:
+    """Whether the rows of an operand lie along the axis that its multiplication sums over, and k along the other one."""
+    origin = run.provenance.origin(int(side.node[p]), side.operand.tensor, masked=False)
+    if origin is None or origin.ndim != 2 or (origin < 0).any():
+        return False
+    rows, k = side.operand.place(run.problem, offsets_of(origin))
+    summed = 1 if side is products.left else 0
+    return changing_axis(rows) == summed and (np.diff(rows, axis=1 - summed) == 0).all() and changing_axis(k) == 1 - summed
 
 
 def line_of_laying(run: Run, load: Node, number: int) -> int | None:

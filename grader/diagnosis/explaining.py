@@ -254,9 +254,9 @@ def _read(failure: Failure, chosen: _Chosen, problem: Problem, outcome: Outcome,
     found = []
     for one in compare(run):
         caller, line = (None if at is None else made.origin(at) for at in (run.tape.caller(one.line), one.line))
-        if one.aspect == "grid" and failure.source.grid:
-            line = line_of_result(failure.source.module, failure.source.grid)
         variable = variables_of(made.text).get(one.line or 0, "")
+        if one.aspect == "grid" and failure.source.grid:
+            line, caller, variable = line_of_result(failure.source.module, failure.source.grid), None, ""
         text = made.text.split("\n")[one.line - 1] if one.line else ""
         numbers = tuple(number.within(text) for number in one.numbers)
         named = replace(catalogue.named(case, one), numbers=numbers)

@@ -98,7 +98,8 @@ def history(
         if len(following) > 1:
             found = (history(tape, provenance, i, places[i], tensor, strictly=True) for i in following)
             ways = list(filter(None, found))
-            return [*ways[0], *links[::-1]] if len(ways) == 1 else []
+            begins = {(way[0].node, way[0].value) for way in ways}
+            return [*ways[0], *links[::-1]] if len(begins) == 1 else []
         if not following or node.op in ("dot", "reduce", "scan"):
             return []
         number, lane = following[0], places[following[0]]

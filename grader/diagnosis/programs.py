@@ -24,7 +24,7 @@ from grader.diagnosis.definition import (
 )
 from grader.diagnosis.fit import fit, named
 from grader.diagnosis.observation import Observation, place_in, span
-from grader.diagnosis.provenance import Array
+from grader.diagnosis.provenance import FAR, Array
 from grader.diagnosis.relation import Products, Run, Side, replaced
 from grader.diagnosis.stores import first_store, places_in_output, store_axes, stores_to_output
 from grader.diagnosis.tape import Node
@@ -178,28 +178,55 @@ def _missing(run: Run, tiles: TileMap | None, unwritten: Array) -> Observation:
         store = first_store(run)
         lacking = [len(rows) < run.sizes[0], len(columns) < run.sizes[1]]
         axes = store_axes(store, run.strides) if store and sum(lacking) == 1 else None
-        line = None if store is None else line_of_base(run, store, axes and axes[lacking.index(True)])
+        line = line_of_base(run, store) if store else None
+        line = _line_of_corner(run, lacking.index(True), axes, apart=True) if axes else line
         return Observation("programs", "missing", line, text, "each element of Y stored once")
-    few = _grid_is_other(run, tiles)
-    if few:
-        text += f": the grid has {' x '.join(map(str, run.grid))} programs, and Y has {tiles.count[0]} x {tiles.count[1]} tiles"
-    aspect = "grid" if few else "missing"
+    grid = " x ".join(map(str, run.grid if run.grid[2] > 1 else run.grid[:2]))
+    if owing := _never_launched(run, tiles):
+        text += f": program {owing} would, by what the others store, and the grid has {grid} programs"
+    elif few := _grid_is_other(run, tiles):
+        text += f": the grid has {grid} programs, and Y has {tiles.count[0]} x {tiles.count[1]} tiles"
+    aspect = "grid" if owing or few else "missing"
     return Observation("programs", aspect, _line(run, tiles), text + _rule(run, tiles), "each element of Y stored once")
 
 
+def _never_launched(run: Run, tiles: TileMap) -> str:
+    """The first program beyond the grid that would store what is missing: where those of the grid go evenly from tile to tile, and those
+    beyond it would store all that is missing and nothing else. "" where that is not so."""
+    (rows, columns), flat, axes = tiles.count, run.grid[1:] == (1, 1), ("0", "1", "2")
+    if any(len(who) > run.config.split_k for who in tiles.stored.values()):
+        return ""
+    places = list(np.ndindex(*run.grid))
+    for along in ((columns, 1), (1, rows)) if flat else ((FAR, 1),):  # by rows, by columns, or by two axes of the grid
+        known = {m * along[0] + n * along[1]: (m, n) for m in range(rows) for n in range(columns)}
+        numbers = {p: [int(np.dot(tile, along)) for tile in mine] for p, mine in tiles.by_program.items()}
+        at = np.array([places[p] for p in numbers])
+        step = fit(np.array([mine[0] for mine in numbers.values()]), dict(zip(axes, at.T, strict=True)))
+        if step is None:
+            continue
+        longest = max(numbers.values(), key=len)
+        would: dict[tuple[int, ...], set[Tile]] = {}
+        for place in np.ndindex(*(size + (len(known) if flat else max(tiles.count)) * bool(step[axis]) for size, axis in zip(run.grid, axes, strict=True))):
+            begin = step[""] + sum(step[axis] * i for axis, i in zip(axes, place, strict=True)) - longest[0]
+            would[place] = {known[begin + one] for one in longest if begin + one in known}
+        if any(would.pop(place) != set(tiles.by_program.get(p, ())) for p, place in enumerate(places)):
+            continue
+        owed = min((place for place, mine in would.items() if mine), default=None)
+        if owed and set().union(*would.values()) == known.values() - tiles.stored.keys():
+            shape = np.maximum(run.grid, np.add(owed, 1))
+            return place_in(tuple(shape), int(np.ravel_multi_index(owed, shape)))
+    return ""
+
+
 def _grid_is_other(run: Run, tiles: TileMap) -> bool:
-    """Whether the grid is what is wrong: too few programs of one tile each, tiles by their place in a grid of another form, or an
-    axis of it that the kernel asks for and that has one program."""
+    """Whether the grid is what is wrong: too few programs of one tile each, or an axis of it that the kernel asks for and that has one
+    program."""
     one_each = all(len(set(mine)) == 1 for mine in tiles.by_program.values())
     walks = loop_around(run.text, tiles.store.line or 0) is not None
     if math.prod(run.grid) < tiles.count[0] * tiles.count[1] * run.config.split_k and one_each and not walks:
         return True
-    _, wide, deep = run.grid
-    own = ({(p // (wide * deep), p // deep % wide)} == set(mine) for p, mine in tiles.by_program.items())
-    if wide > 1 and run.grid[:2] != tiles.count and all(own):
-        return True
     flat = any(is_program_id(node) and run.grid[node.attribute] == 1 for node in address_nodes(run, tiles.store))
-    return flat and wide == 1 and min(tiles.count) > 1
+    return flat and run.grid[1] == 1 and min(tiles.count) > 1
 
 
 def check_shared(run: Run, parts: Sequence[Products]) -> Observation | None:
@@ -236,12 +263,19 @@ def _line(run: Run, tiles: TileMap) -> int | None:
     # of a loop over tiles
     if all(made) and not doubled and (line := line_of_bound(run.text, tiles.store.line or 0, "stop")):
         return line
-    wrong = made.index(False) if sum(made) < 2 else 0
-    right = axes[1 - wrong] if sum(made) == 1 else None
-    beyond = (store for store, at in zip(stores, corners, strict=True) if not 0 <= at[wrong] < run.sizes[wrong])
-    store = next(beyond, tiles.store)
-    shared = {node.number for node in nodes_behind_axis(run, store, right)} if right is not None else set[int]()
-    return line_of_base(run, store, axes[wrong], right=shared)
+    return _line_of_corner(run, made.index(False) if sum(made) < 2 else 0, axes, apart=sum(made) == 1)
+
+
+def _line_of_corner(run: Run, wrong: int, axes: tuple[int | None, int | None], *, apart: bool = False) -> int | None:
+    """Where the beginning of a tile along Y's rows, 0, or columns, 1, was made, by the store that tells most: beyond Y, else of a later
+    tile. apart: whether the other axis is right."""
+    stores = [store for program in run.tape.programs for store in stores_to_output(run, program)]
+    corners = [int(places_in_output(run, store)[wrong][0]) for store in stores]
+    beyond = [(not 0 <= at < run.sizes[wrong], store.active.any() and at > 0) for store, at in zip(stores, corners, strict=True)]
+    store, at = max(zip(beyond, stores, corners, strict=True), key=lambda one: one[0])[1:]
+    other, own = axes[1 - wrong] if apart else None, axes[wrong]
+    right = set[int]() if other is None else {node.number for node in nodes_behind_axis(run, store, other)}
+    return line_of_base(run, store, own, right=right, begins=(at, 1 if own is None else store.shape[own]) if store.active.any() else None)
 
 
 def _rule(run: Run, tiles: TileMap) -> str:

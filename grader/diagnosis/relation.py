@@ -157,6 +157,14 @@ def first_of(products: Products, wrong: Array) -> tuple[int, int]:
     return int(e), int(p)
 
 
+def needed_of(run: Run, n: int) -> Array:
+    """bool [K]: the k that a column of Y needs."""
+    if run.expected.needed is None:
+        return np.ones(run.sizes[2], dtype=bool)
+    found: Array = run.expected.needed(run.problem)[n]
+    return found
+
+
 def load_of(run: Run, side: Side, p: int) -> Node | None:
     """The load that brought an operand's elements of one product."""
     return run.load_of(int(side.node[p]), side.operand.tensor)

@@ -133,21 +133,29 @@ def _observed(
 
 
 def _line_of_order(run: Run, products: Products, side: Side, use: Array, right: Array, e: int, p: int) -> int | None:
-    """Where the elements of a word got another order, if in every word the right one is at another place. right: of those in use."""
+    """Where the elements of a word got another order: if in every word the right one is at another place, or this place holds what
+    belongs to another, while others are right. right: of those in use."""
     unit, k, wanted = side.operand.unit, np.zeros(use.shape, dtype=np.int64), np.full(use.shape, np.nan)
     k[use] = (products.right if side is products.left else products.left).k[use]
     wanted[use] = right
-    mine = use & (k % unit == k[e, p] % unit)
-    word = side.row * FAR + k // unit
-    known, first = np.unique(word[mine], return_index=True)
+    word, place = side.row * FAR + k // unit, k % unit
+
+    def holds(one: int, other: int) -> bool:
+        """Whether a place of every word holds what belongs to another."""
+        there, known = use & (place == one), use & (place == other)
+        words, first = np.unique(word[known], return_index=True)
+        at = np.minimum(np.searchsorted(words, word[there]), len(words) - 1)
+        of_word = np.where(words[at] == word[there], wanted[known][first][at], np.nan)
+        return len(of_word) > unit and bool((np.abs(side.value[there] - of_word) <= LOOSE * np.abs(of_word)).all())
+
     alike = (products.term == products.term[p]) & (side.node == side.node[p]) & (k[e] // unit == k[e, p] // unit)
-    for q in np.flatnonzero(use[e] & alike & (k[e] != k[e, p])):
-        there = use & (k % unit == k[e, q] % unit)
-        at = np.minimum(np.searchsorted(known, word[there]), len(known) - 1)
-        of_word = np.where(known[at] == word[there], wanted[mine][first][at], np.nan)
-        if len(of_word) > unit and (np.abs(side.value[there] - of_word) <= LOOSE * np.abs(of_word)).all():
-            return parting(run, int(side.node[p]), (int(side.lanes[e, p]), int(side.lanes[e, q])), side.operand.tensor)
-    return None
+    others = {int(place[e, q]): int(side.lanes[e, q]) for q in np.flatnonzero(use[e] & alike & (k[e] != k[e, p]))}
+    own, lane = int(place[e, p]), int(side.lanes[e, p])
+    moved = [there for one, there in others.items() if holds(one, own)]
+    if not moved and any(holds(own, one) for one in others):
+        moved = [there for one, there in others.items() if holds(one, one)]
+    lines = (parting(run, int(side.node[p]), (lane, there), side.operand.tensor) for there in moved)
+    return next((line for line in lines if line), None)
 
 
 def check_weight(run: Run, products: Products) -> list[Observation] | None:
