@@ -98,8 +98,8 @@ def history(
         if len(following) > 1:
             found = (history(tape, provenance, i, places[i], tensor, strictly=True) for i in following)
             ways = list(filter(None, found))
-            begins = {(way[0].node, way[0].value) for way in ways}
-            return [*ways[0], *links[::-1]] if len(begins) == 1 else []
+            alone = all(provenance.sources(i) == {tensor} for i in following)  # so that both are parts of one number
+            return [*ways[0], *links[::-1]] if len(ways) == 1 or (ways and alone) else []
         if not following or node.op in ("dot", "reduce", "scan"):
             return []
         number, lane = following[0], places[following[0]]
@@ -193,8 +193,9 @@ def line_of_change(
     if was:
         return next((link.line for link in links[was[-1] + 1 :] if link.value != links[was[-1]].value), links[-1].line)
     changed = [later for earlier, later in itertools.pairwise(links) if later.value != earlier.value] or links[-1:]
-    if before is None:
-        return changed[-1].line
+    if before is None:  # what changed last, or should have changed what was cut out rightly
+        after = (link.line for link in links[links.index(changed[-1]) + 1 :] if link.op in SYMBOLS)
+        return next(after, changed[-1].line) if changed[-1].value == bits else changed[-1].line
     return next((link.line for link in links if _near(link.value, before, 1e-2)), changed[0].line)
 
 
