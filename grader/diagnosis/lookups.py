@@ -43,7 +43,8 @@ def check_index(run: Run, products: Products) -> list[Observation]:
         access = load_of(run, side, p)
         alike = np.flatnonzero(products.live[e] & (side.k[e] == other.k[e]) & (indices[e] == indices[e, p]))
         right = load_of(run, side, int(alike[0])) if len(alike) else None
-        line = _line_of_use(run, access, side, right) if access else None
+        begin = int(other.k[e, products.live[e] & (products.term == products.term[p])].min())
+        line = _line_of_use(run, access, side, right, begin) if access else None
         value = int(run.problem.tensors[side.operand.index].reshape(-1)[int(indices[e, p])])
         text = f"with {short}[{indices[e, p]}] = {value}, {element(run, side, e, p)} meets {element(run, other, e, p)}"
         expected = f"{letter}[{products.m[e]}, {other.k[e, p]}]"
@@ -74,11 +75,13 @@ def _line_of_element(run: Run, products: Products, e: int, p: int) -> tuple[int 
     return line_to_blame(pointers_of(run, loads[-1]), loads[-1]), False
 
 
-def _line_of_use(run: Run, access: Node, side: Side, right: Node | None) -> int | None:
+def _line_of_use(run: Run, access: Node, side: Side, right: Node | None, begin: int) -> int | None:
     """Where places were made of an element of the index: where the lanes got their order, or where it was multiplied and added; only
-    here where those of another access, which are right, are made of it too."""
+    here where those of another access, which are right, are made of it too, or where the k is right that they begin with."""
     axis = changing_axis(side.operand.place(run.problem, access.offsets)[1])
     known = numbers_behind(run, *([right] if right and right is not access else []))
+    single = (node for node in address_nodes(run, access) if begin and node.size == 1 and node.inputs and "ptr" not in node.type)
+    known |= {node.number for node in single if "pointer" not in node.type and run.provenance.values(node.number).item() == begin}
     uneven = None if axis is None else line_of_lanes(run, access, axis, 0)
     return uneven or line_of_base(run, access, axis, _of_index(side), known)
 

@@ -147,6 +147,7 @@ ELSEWHERE = {
     "gptq_groups_outside groups_of_32": ("range(K // group_size)", "range(K // group_size - 1)"),
     "gptq_groups_outside groups_of_32 1": ("k_ok = inside < group_size", "k_ok = kk < K"),
     "w8a8_persistent all_tails": ("acc += tl.dot(q, w)", "acc = tl.dot(q, w)"),
+    "dds_grid_lambda single_token": ("x_base + k * stride_xk", "x_base + k"),
     "dds_while rectangular": ("p_col += 1", "p_col += 2"),
     "dds_while long_row": ("stop = tl.load(crow_indices_ptr + i_n + 1)", "stop = tl.load(crow_indices_ptr + i_n + 1) - 1"),
 }
@@ -248,17 +249,44 @@ def test_the_line_is_none_that_something_right_is_made_of(name, case, line, word
         ("dds_i05", "rectangular", 22, "are 1 apart"),  # where the block pointer was made, not where it is advanced
         ("dds_i06", "rectangular", 8, "= W[0, 0] is multiplied"),  # in the helper that gives the bounds back
         ("dds_i08", "rectangular", 27, "and W moves on here"),
+        ("dds_j01", "strided_rows", 18, "values[0, 0, 0] = W[32, 0]"),  # an empty block row ends where it begins, and that is right
+        ("dds_j10", "rectangular", 28, "values[8, 0, 0]"),  # not `b`, by which the right element of the index is found
+        ("dds_j12", "rectangular", 33, "nobody stores"),  # not `stripe`, which is the tile's own number
+        ("w4a16_j01", "all_tails", 25, "is multiplied as 0"),  # every nibble is that of another place: the distances of the shift
+        ("w4a16_j06", "all_tails", 9, "4 << 1 = 8"),  # a number that is computed from itself twice
+        ("w4a16_j07", "all_tails", 48, "the word of W[1, 0:8]"),  # what lies turned, no order of its elements
+        ("w4a16_j08", "all_tails", 36, "2 to 3 times"),  # and not `end` too, which is `begin` and as much as there should be
+        ("w4a16_g05", "all_tails", 12, "12 - 0 = 12"),  # what should have changed the bits
     ],
 )
 def test_what_is_right_elsewhere_is_not_to_blame(name, case, line, words):
-    text = kernel_text(f"tests/corpus/blind_2026_11_26i.toml:{name}", TESTS.parent)
-    source, bundle, _, run = recorded(text, name.split("_")[0], case)
+    lab, number = name.split("_")
+    text = kernel_text(f"tests/corpus/blind_2026_11_26{number[0]}.toml:{name}", TESTS.parent)
+    source, bundle, _, run = recorded(text, lab, case)
     with np.errstate(all="ignore"):
         first, *others = compare(run)
     assert words in first.text("")
     assert f"line {line}" in source.locate(bundle.made.origin(first.line))
     assert {one.line for one in others} <= {first.line}, others
     assert "`" not in replace(first, variable="right").text("") if first.beside else "moves on here" not in words
+
+
+@pytest.mark.parametrize(
+    ("name", "place"),
+    [
+        ("dds_j02", "dds.py line 33, in `rectangular`: nobody stores Y in rows 0:64, columns 64:256: program (2, 0) would"),
+        ("dds_j07", "dds.py line 44, in `rectangular`: nobody stores Y in rows 0:64, columns 192:256: program (0, 2) would"),
+        ("w8a8_j02", "w8a8.py line 26, `tm`, in `all_tails`: nobody stores Y in rows 32, columns 0:80 (program p stores"),  # some twice
+    ],
+)
+def test_what_programs_beyond_the_grid_would_store_is_the_grids(name, place, tmp_path):
+    lab = name.split("_")[0]
+    path = tmp_path / f"{lab}.py"
+    path.write_text(kernel_text(f"tests/corpus/blind_2026_11_26j.toml:{name}", TESTS.parent), encoding="utf-8")
+    tests = document(grade(path, [get_lab(lab)], GradeOptions(choose("cpu")[0], seed=1, capabilities=(90,))))["labs"][lab]["tests"]
+    said = {test["diagnosis"] for test in tests if test.get("diagnosis")}
+    assert len(said) == 1
+    assert said.pop().startswith(place)
 
 
 def test_a_program_has_a_number_for_each_axis_of_its_grid():
