@@ -258,7 +258,9 @@ def _other_row(walk: _Walk, wrong: Array) -> Observation:
     # whole blocks of another row, with their places in X
     if alike and not ((side.row - own[:, None])[wrong] % height).any():
         inside, stored = inside_loop(run, products), products.store.line or 0
-        later = side.row[e, p] > own[e] and not needed_of(run, int(products.n[e])).any()  # where it begins is where it should end
+        later = (
+            side.row[e, p] > own[e] and not needed_of(run, int(products.n[e])).any()
+        )  # where it begins is where it should end
         bound = line_of_bound(run.text, inside, "stop" if products.iteration[p] or later else "start")
         # of a store in that loop, what decides when it is made may be wrong as well
         line = line if loop_around(run.text, inside) in loops_around(run.text, stored) else bound or line
@@ -271,7 +273,9 @@ def _goes_through(walk: _Walk, e: int) -> bool:
     """Whether an operand goes through its own row, and every k that is needed once."""
     side, live = walk.side, walk.products.live[e]
     needed = np.flatnonzero(needed_of(walk.run, int(walk.products.n[e])))
-    return bool((side.row[e, live] == walk.products.rows(side)[e]).all()) and np.array_equal(np.sort(side.k[e, live]), needed)
+    return bool((side.row[e, live] == walk.products.rows(side)[e]).all()) and np.array_equal(
+        np.sort(side.k[e, live]), needed
+    )
 
 
 def check_k(run: Run, products: Products) -> list[Observation]:

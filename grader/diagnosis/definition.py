@@ -350,7 +350,9 @@ def _is_turned(run: Run, products: Products, side: Side, p: int) -> bool:
         return False
     rows, k = side.operand.place(run.problem, offsets_of(origin))
     summed = 1 if side is products.left else 0
-    return changing_axis(rows) == summed and (np.diff(rows, axis=1 - summed) == 0).all() and changing_axis(k) == 1 - summed
+    return (
+        changing_axis(rows) == summed and (np.diff(rows, axis=1 - summed) == 0).all() and changing_axis(k) == 1 - summed
+    )
 
 
 def line_of_laying(run: Run, load: Node, number: int) -> int | None:

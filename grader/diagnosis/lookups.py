@@ -80,8 +80,16 @@ def _line_of_use(run: Run, access: Node, side: Side, right: Node | None, begin: 
     here where those of another access, which are right, are made of it too, or where the k is right that they begin with."""
     axis = changing_axis(side.operand.place(run.problem, access.offsets)[1])
     known = numbers_behind(run, *([right] if right and right is not access else []))
-    single = (node for node in address_nodes(run, access) if begin and node.size == 1 and node.inputs and "ptr" not in node.type)
-    known |= {node.number for node in single if "pointer" not in node.type and run.provenance.values(node.number).item() == begin}
+    single = (
+        node
+        for node in address_nodes(run, access)
+        if begin and node.size == 1 and node.inputs and "ptr" not in node.type
+    )
+    known |= {
+        node.number
+        for node in single
+        if "pointer" not in node.type and run.provenance.values(node.number).item() == begin
+    }
     uneven = None if axis is None else line_of_lanes(run, access, axis, 0)
     return uneven or line_of_base(run, access, axis, _of_index(side), known)
 

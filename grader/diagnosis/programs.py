@@ -204,10 +204,11 @@ def _never_launched(run: Run, tiles: TileMap) -> str:
         step = fit(np.array([mine[0] for mine in numbers.values()]), dict(zip(axes, at.T, strict=True)))
         if step is None:
             continue
-        longest = max(numbers.values(), key=len)
+        longest, steps = max(numbers.values(), key=len), [step[axis] for axis in axes]
+        further = (len(known) if flat else max(tiles.count)) * np.array(steps, dtype=bool)
         would: dict[tuple[int, ...], set[Tile]] = {}
-        for place in np.ndindex(*(size + (len(known) if flat else max(tiles.count)) * bool(step[axis]) for size, axis in zip(run.grid, axes, strict=True))):
-            begin = step[""] + sum(step[axis] * i for axis, i in zip(axes, place, strict=True)) - longest[0]
+        for place in np.ndindex(*np.add(run.grid, further)):
+            begin = step[""] + int(np.dot(steps, place)) - longest[0]
             would[place] = {known[begin + one] for one in longest if begin + one in known}
         if any(would.pop(place) != set(tiles.by_program.get(p, ())) for p, place in enumerate(places)):
             continue
@@ -271,11 +272,20 @@ def _line_of_corner(run: Run, wrong: int, axes: tuple[int | None, int | None], *
     tile. apart: whether the other axis is right."""
     stores = [store for program in run.tape.programs for store in stores_to_output(run, program)]
     corners = [int(places_in_output(run, store)[wrong][0]) for store in stores]
-    beyond = [(not 0 <= at < run.sizes[wrong], store.active.any() and at > 0) for store, at in zip(stores, corners, strict=True)]
+    beyond = [
+        (not 0 <= at < run.sizes[wrong], store.active.any() and at > 0)
+        for store, at in zip(stores, corners, strict=True)
+    ]
     store, at = max(zip(beyond, stores, corners, strict=True), key=lambda one: one[0])[1:]
     other, own = axes[1 - wrong] if apart else None, axes[wrong]
     right = set[int]() if other is None else {node.number for node in nodes_behind_axis(run, store, other)}
-    return line_of_base(run, store, own, right=right, begins=(at, 1 if own is None else store.shape[own]) if store.active.any() else None)
+    return line_of_base(
+        run,
+        store,
+        own,
+        right=right,
+        begins=(at, 1 if own is None else store.shape[own]) if store.active.any() else None,
+    )
 
 
 def _rule(run: Run, tiles: TileMap) -> str:
