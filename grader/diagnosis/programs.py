@@ -30,6 +30,8 @@ from grader.diagnosis.stores import first_store, places_in_output, store_axes, s
 from grader.diagnosis.tape import Node
 
 Tile = tuple[int, int]
+MAX_PLACES = 1 << 16
+"""So many programs are asked about that were never launched."""
 
 
 @dataclass(frozen=True)
@@ -194,7 +196,9 @@ def _never_launched(run: Run, tiles: TileMap) -> str:
     """The first program beyond the grid that would store what is missing: where those of the grid go evenly from tile to tile, and those
     beyond it would store all that is missing and nothing else. "" where that is not so."""
     (rows, columns), flat, axes = tiles.count, run.grid[1:] == (1, 1), ("0", "1", "2")
-    if any(len(who) > run.config.split_k for who in tiles.stored.values()):
+    more = rows * columns if flat else max(tiles.count)
+    many = math.prod(size + more for size in run.grid if size > 1) > MAX_PLACES
+    if many or any(len(who) > run.config.split_k for who in tiles.stored.values()):
         return ""
     places = list(np.ndindex(*run.grid))
     for along in ((columns, 1), (1, rows)) if flat else ((FAR, 1),):  # by rows, by columns, or by two axes of the grid
@@ -205,9 +209,8 @@ def _never_launched(run: Run, tiles: TileMap) -> str:
         if step is None:
             continue
         longest, steps = max(numbers.values(), key=len), [step[axis] for axis in axes]
-        further = (len(known) if flat else max(tiles.count)) * np.array(steps, dtype=bool)
         would: dict[tuple[int, ...], set[Tile]] = {}
-        for place in np.ndindex(*np.add(run.grid, further)):
+        for place in np.ndindex(*np.add(run.grid, more * np.array(steps, dtype=bool))):
             begin = step[""] + int(np.dot(steps, place)) - longest[0]
             would[place] = {known[begin + one] for one in longest if begin + one in known}
         if any(would.pop(place) != set(tiles.by_program.get(p, ())) for p, place in enumerate(places)):
