@@ -249,7 +249,7 @@ def test_the_line_is_none_that_something_right_is_made_of(name, case, line, word
         ("dds_i05", "rectangular", 22, "are 1 apart"),  # where the block pointer was made, not where it is advanced
         ("dds_i06", "rectangular", 8, "= W[0, 0] is multiplied"),  # in the helper that gives the bounds back
         ("dds_i08", "rectangular", 27, "and W moves on here"),
-        ("dds_j01", "strided_rows", 18, "values[0, 0, 0] = W[32, 0]"),  # an empty block row ends where it begins, and that is right
+        ("dds_j01", "empty_rows", 18, "is multiplied, expected row"),  # an empty block row ends where it begins, and that is right
         ("dds_j10", "rectangular", 28, "values[8, 0, 0]"),  # not `b`, by which the right element of the index is found
         ("dds_j12", "rectangular", 33, "nobody stores"),  # not `stripe`, which is the tile's own number
         ("w4a16_j01", "all_tails", 25, "is multiplied as 0"),  # every nibble is that of another place: the distances of the shift
