@@ -17,7 +17,7 @@ from tests.submissions import TESTS
 
 CPU = torch.device("cpu")
 SLIPS = {
-    "one k": "one k of all left out (4096 in the timed case, DDS 1024)",
+    "one k": "a single k left out (of 4096; DDS: of 1024)",
     "bf16": "X, and W of DDS, in bfloat16",
     "fp8": "X, and W of DDS, in fp8 (e4m3)",
     "one element": "one element of a launch off by 2 %",
@@ -32,7 +32,7 @@ def case_of(lab):
 
 
 def slipped(slip, stack):
-    """The inputs as a kernel with this slip takes them: one k of all left out, X and fp16 weights in another format."""
+    """The inputs as a kernel with this slip takes them: a single k left out, X and fp16 weights in another format."""
     kind = {"bf16": torch.bfloat16, "fp8": torch.float8_e4m3fn}.get(slip)
     changed = dict(stack)
     for name in ("x_ptr", "values_ptr"):
