@@ -62,7 +62,7 @@ def W8A16_MM_grid(M: int, N: int, K: int, meta: dict[str, int]) -> tuple[int, in
 
 
 def quantise(rows: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
-    """Symmetric int8 quantisation, one scale a row: row = q * scale, to within scale / 2 an element.
+    """Symmetric int8 quantisation, one scale per row: row = q * scale, to within scale / 2 per element.
 
     scale = max|row| / 127 in fp16, and 1 for a row of zeros. Where fp16 runs out of bits (max|row| below about
     1e-3) that may round so far down that 127 * scale misses the largest element; the scale is then the next

@@ -79,7 +79,7 @@ def ROW_SCALES(x_ptr, scale_ptr, K, stride_xm, stride_xk, BLOCK_K: tl.constexpr)
 
 
 def input_scales(x: torch.Tensor) -> torch.Tensor:
-    """`row_scales` of x fp16 [M, K] -> fp32 [M], in one launch on a GPU. PyTorch has one for each step of it, which together take
+    """`row_scales` of x fp16 [M, K] -> fp32 [M], in one launch on a GPU. PyTorch launches a kernel for each step, which together take
     longer than the product of a few tokens."""
     if not x.is_cuda or not isinstance(ROW_SCALES, triton.JITFunction):
         return row_scales(x)
@@ -90,7 +90,7 @@ def input_scales(x: torch.Tensor) -> torch.Tensor:
 
 
 def quantise(rows: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
-    """Symmetric int8 quantisation, one scale a row: row = q * scale, to within scale / 2 an element.
+    """Symmetric int8 quantisation, one scale per row: row = q * scale, to within scale / 2 per element.
 
     rows: floating [R, K]. Returns q int8 [R, K] and scale fp32 [R].
     Raises ValueError when a value is infinite or NaN.

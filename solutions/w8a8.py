@@ -105,7 +105,7 @@ def W8A8_MM(
     else:
         w_ptrs = qweight_ptr + (k_start + offs_k).to(tl.int64)[:, None] * stride_wk + col[None, :] * stride_wn
 
-    # One division a row here; the loop multiplies. The columns' scales are loaded here too: they take half
+    # One division per row here; the loop multiplies. The columns' scales are loaded here too: they take half
     # the registers of their addresses through the loop, which in the widest tile has none to spare.
     input_scale = tl.load(input_scale_ptr + row)
     weight_scale = tl.load(weight_scale_ptr + col)
@@ -174,7 +174,7 @@ def ROW_SCALES(x_ptr, scale_ptr, K, stride_xm, stride_xk, BLOCK_K: tl.constexpr)
 
 
 def input_scales(x: torch.Tensor) -> torch.Tensor:
-    """`row_scales` of x fp16 [M, K] -> fp32 [M], in one launch on a GPU. PyTorch has one for each step of it, which together take
+    """`row_scales` of x fp16 [M, K] -> fp32 [M], in one launch on a GPU. PyTorch launches a kernel for each step, which together take
     longer than the product of a few tokens."""
     if not x.is_cuda or not isinstance(ROW_SCALES, triton.JITFunction):
         return row_scales(x)
@@ -185,7 +185,7 @@ def input_scales(x: torch.Tensor) -> torch.Tensor:
 
 
 def quantise(rows: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
-    """Symmetric int8 quantisation, one scale a row: row = q * scale, to within scale / 2 an element.
+    """Symmetric int8 quantisation, one scale per row: row = q * scale, to within scale / 2 per element.
 
     rows: floating [R, K]. Returns q int8 [R, K] and scale fp32 [R].
     Raises ValueError when a value is infinite or NaN.

@@ -54,7 +54,7 @@ def _matrix(facts: BuildFacts, lab: Lab, source: KernelSource | None) -> str:
     if lab.operand == "int8" and not facts.int8_matrix:
         return (
             f"{facts.matrix_instruction}, but not on the int8 tensor cores: tl.dot saw wider operands than int8, which "
-            "halves the rate or worse; hand it the int8 tiles themselves and accumulate in int32"
+            "at least halves the rate; give it the int8 tiles themselves and accumulate in int32"
         )
     return ""
 
@@ -95,7 +95,7 @@ def _occupancy(facts: BuildFacts, config: Config, capability: int) -> str:
     programs = "1 program" if facts.programs_per_sm == 1 else f"{facts.programs_per_sm} programs"
     return (
         f"low occupancy: {programs}, {facts.warps_per_sm} of {limits.warps} warps per SM, because of "
-        f"{reason}; little hides memory latency: try {cure}"
+        f"{reason}, too few warps to hide memory latency: try {cure}"
     )
 
 

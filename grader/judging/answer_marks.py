@@ -24,8 +24,8 @@ UNITS = (
         (1000.0**power / 1024.0**power, "It is in powers of 1024; the question asks for {unit}, in powers of 1000.")
         for power in (1, 2, 3)
     ),
-    (8.0, "It is 8 times as large as it should be: bits in place of bytes?"),
-    (0.125, "It is 8 times too small: bytes in place of bits?"),
+    (8.0, "It is 8 times as large as it should be: bits instead of bytes?"),
+    (0.125, "It is 8 times too small: bytes instead of bits?"),
 )
 """Factors by which an answer is off when it is right but for its unit."""
 
@@ -35,7 +35,7 @@ PREFIXES = ("", "k", "M", "G", "T")
 OTHERS = (
     (
         2.0,
-        "It is twice what it should be: did you count something twice, or forget that an fp16 number has two bytes?",
+        "It is twice as large as it should be: did you count something twice, or forget that an fp16 number has two bytes?",
     ),
     (0.5, "It is half of what it should be: a multiply-add is two operations, an fp16 number two bytes."),
     (-1.0, "It has the wrong sign."),
@@ -80,7 +80,7 @@ def _mistakes(posed: Posed) -> list[_Mistake]:
             _Mistake(
                 factor * posed.answer,
                 tolerance,
-                Mark(HALF, f"Right but for the unit. {sentence.format(unit=posed.unit)}"),
+                Mark(HALF, f"Right except for the unit. {sentence.format(unit=posed.unit)}"),
             )
             for factor, sentence in (*UNITS, *_binary(posed.unit))
         ]

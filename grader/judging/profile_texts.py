@@ -60,9 +60,9 @@ def build_texts(
 def _whole(profile: Profile) -> str:
     peaks = ", ".join(f"{name} {share:.0%}" for name, share in profile.peaks.items() if share == share)
     counted = (
-        f"{profile.us:.1f} us, {profile.warps:.1f} warps on an SM; of what the GPU can do: {peaks}. Where its warps were met:"
+        f"{profile.us:.1f} us, {profile.warps:.1f} warps on an SM; share of the GPU's peak: {peaks}. Where its warps were sampled:"
         if peaks
-        else "where its warps were met, by Proton (ncu would count what the GPU did, too):"
+        else "where its warps were sampled, by Proton (ncu would also read the GPU's counters):"
     )
     return f"{profile.case}, config {profile.config}: {counted}"
 
@@ -79,7 +79,7 @@ def _lines(source: KernelSource, profile: Profile) -> list[str]:
             )
         if one.sectors > WORTH_TELLING:
             words.append(
-                f"its accesses touch {one.sectors:.1f} times the sectors that their bytes need (not side by side)"
+                f"its accesses touch {one.sectors:.1f} times the sectors that their bytes need (not coalesced)"
             )
         said.append("; ".join(words))
     return said

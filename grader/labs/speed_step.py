@@ -222,8 +222,8 @@ ON_WARP_GROUPS = Demand(
 )
 NO_MATRIX_INSTRUCTION = Demand(
     compiled(lambda facts: facts.built.matrix_instruction != "none"),
-    "No matrix instruction: the product is made element by element.",
-    "tl.dot became a matrix instruction, which multiplies 16 rows or more at a time, of which one is your token.",
+    "No matrix instruction: the product is computed element by element.",
+    "tl.dot became a matrix instruction, which multiplies 16 rows or more at a time; only one of them is your token.",
     at_most=0,
 )
 NO_SPILLS = Demand(

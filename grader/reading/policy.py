@@ -207,7 +207,7 @@ def _plain_call(callee: Statement, selected: list[Statement]) -> str | None:
     for statement in selected:
         for call in _within(statement.node) if is_jitted(statement.node) else ():
             if isinstance(call, ast.Call) and isinstance(call.func, ast.Name) and call.func.id in plain:
-                cause = f"the kernel calls `{call.func.id}`, which is not under @triton.jit"
+                cause = f"the kernel calls `{call.func.id}`, which has no @triton.jit"
                 step = "write out what it does with triton.language (tl.) operations on tiles"
                 return refused.pointed(statement.cell, call, cause, step)
     return None

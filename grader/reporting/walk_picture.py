@@ -62,7 +62,7 @@ def drawn_walk(walk: Walk) -> Drawn:
             for step in walk.steps
         ),
         f"X, W and Y of {walk.case}: {wrong} of {len(walk.tiles)} tiles hold wrong elements. {mine}".strip(),
-        f"{mine}In red: the tiles that hold wrong elements; rest on one to read what is wrong there.",
+        f"{mine}Red tiles hold wrong elements; point at one to read what is wrong there.",
     )
 
 

@@ -1,16 +1,15 @@
 # %% [markdown]
-# # Claims on trial
+# # Testing claims
 #
-# Lectures and blogs on quantisation are full of sentences that sound like laws. Here are six.
-# Each is put to the test in the same way:
+# Lectures and blogs on quantisation are full of sentences that sound like laws. Here are six of them. Each is tested in the same way:
 #
 # 1. **The claim**, in our words, and where it comes from.
-# 2. **You predict** a number. It is locked, with a digest, in `predictions.json` beside this notebook.
-# 3. **The numbers**, as measured on an H200, or, where nobody measured, as far as arithmetic goes.
-# 4. **The verdict**, computed from those numbers in the cell that you run.
-# 5. **Your GPU**, if you have one: a cell that measures it there.
+# 2. **You predict** a number. It is stored, with a digest, in `predictions.json` beside this notebook.
+# 3. **The numbers**: measured on an H200, or, where there is no measurement, computed.
+# 4. **The verdict**: computed from those numbers in the cell that you run.
+# 5. **Your GPU**, if you have one: a cell that repeats the measurement there.
 #
-# Nothing here is graded, and a wrong prediction costs nothing: it is what makes the number stick.
+# Nothing here is graded, and a wrong prediction costs nothing: it helps you remember the number.
 
 # %% [markdown] lang="zh"
 # # 这些说法站得住吗？
@@ -45,8 +44,8 @@ print(f"peaks by its driver: {bandwidth / 1e12:.2f} TB/s, {fp16_rate / 1e12:.0f}
 # %% [markdown]
 # ## 1. Fuse the rescaling: it saves time and memory
 #
-# **The claim.** Dynamic int8 quantisation has three steps: quantise $X$, multiply into int32, rescale to floating point.
-# Done one after another, the int32 product lies in memory, and peak memory goes *up*. Fused into one kernel, it never gets there.
+# **The claim.** Dynamic int8 quantisation has three steps: quantise $X$, multiply into int32, rescale to floating point. If they run
+# one after another, the int32 product is stored in memory, and peak memory goes *up*. In one fused kernel it never reaches memory.
 #
 # *Source: lecture 7 of GPU MODE, "Quantization: CUDA vs Triton" by Charles Hernandez, according to two sets of notes.*
 # Its numbers are for Segment Anything with ViT-H, batch 16:
@@ -118,8 +117,8 @@ verdict("Int8 in three steps is already faster than fp16, as in the lecture", {
 # Compare the second verdict with the lecture's table, where int8 in three steps was faster than 16 bits. And note what is *not* the same
 # here: the fused kernel quantises $X$ inside as well, while the three steps do that in a pass of their own.
 #
-# **The table itself** takes the whole model: `python -m bench encoder` runs ViT-H on a GPU, in 16 bits, in three steps and fused.
-# The next cell shows what came of it.
+# **The lecture's own table** needs the whole model: `python -m bench encoder` runs ViT-H on a GPU, in 16 bits, in three steps and
+# fused. The next cell shows the results.
 
 # %% [markdown] lang="zh"
 # 拿第二条检验结果和讲座的表对比一下：在那张表里，int8 分三步做就已经比 16 位快。还要注意这里有哪些地方**并不相同**：
@@ -152,7 +151,7 @@ if encoder:
     })
 
 # %% [markdown]
-# Arithmetic can ask whether the lecture's table is plausible. ViT-H, the image encoder, has 32 blocks of width 1280, each with four
+# A calculation shows whether the lecture's table is plausible. ViT-H, the image encoder, has 32 blocks of width 1280, each with four
 # linear layers; an image has 64 x 64 tokens.
 
 # %% [markdown] lang="zh"
@@ -169,8 +168,8 @@ for speed in (2.0e12, bandwidth):
     print(f"  at {speed / 1e12:.1f} TB/s that is {1e3 * traffic / speed:.0f} ms; the lecture saved {731.6 - 695.1:.1f} ms")
 
 # %% [markdown]
-# The order of magnitude fits. One int32 product explains part of the rise, not all of it: a rescaled copy can be alive at the same
-# time. Which GPU it was, and which layers were quantised, the notes do not say, so arithmetic cannot go further.
+# The order of magnitude fits. One int32 product explains part of the rise, not all of it: a rescaled copy can exist at the same time.
+# The notes do not say which GPU it was and which layers were quantised, so the calculation ends here.
 #
 # **On your GPU:**
 
@@ -245,11 +244,11 @@ for name in ("ladder/w4a16_1_obvious", "solution"):
     print(f"{name:24} {measured('w4a16', name, M=1)[0].time_us:6.1f} us")
 
 # %% [markdown]
-# Between the first Triton kernel and the solution lie the steps of `w4a16.ipynb`: whole words instead of single nibbles, more
-# programs along $K$, and weights that stay in registers. None of them leaves Triton.
+# The steps of `w4a16.ipynb` lead from the first Triton kernel to the solution: whole words instead of single nibbles, more programs
+# along $K$, and weights that stay in registers. All of them are plain Triton.
 #
-# Some reservations. The peers carry a scale for every 128 weights, ours one a row, so they move a few more bytes; and
-# tinygemm takes bf16. And these are a later Triton and a later GPU than the lecture's.
+# The comparison is not quite fair. The other kernels have a scale for every 128 weights, ours one per row, so they move a few more
+# bytes, and tinygemm takes bf16. Triton and the GPU are also newer than the lecture's.
 #
 # **On your GPU:** PyTorch's kernel against its own fp16.
 
@@ -332,7 +331,7 @@ verdict("With more than one token, int4 weights are not faster than fp16", {
 })
 
 # %% [markdown]
-# Why should the number of tokens matter? Because of what a launch waits for:
+# Why does the number of tokens matter? Because it decides what a launch waits for:
 
 # %% [markdown] lang="zh"
 # token 数为什么会有影响？要看一次启动究竟在等什么：
@@ -347,8 +346,8 @@ for M, _ in curves["our solution, Triton"]:
     print(f"{M:4} tokens: int4 could be {bound:4.2f} times as fast, found {found:4.2f}")
 
 # %% [markdown]
-# With few tokens the weight's bytes decide, and there are a quarter of them. With many, the tensor cores decide, and they
-# multiply fp16 either way; unpacking comes on top. No kernel can change that, only an instruction that multiplies int4.
+# With few tokens the weight's bytes decide the time, and int4 has a quarter of them. With many, the tensor cores decide it, and they
+# multiply fp16 either way; unpacking comes on top. No kernel can change that; it would take an instruction that multiplies int4.
 #
 # **On your GPU:**
 
@@ -393,8 +392,8 @@ guess = 1.0
 lock("w8a16", guess, "times as fast")
 
 # %% [markdown]
-# Two answers: what an H200 measured, and a bound, below which no kernel can be. A launch takes at least as long as its
-# bytes need, and at least as long as its products need, and the products are fp16 in all three:
+# Two answers: measurements on an H200, and a lower bound for the time of any kernel. A launch takes at least as long as its bytes
+# need, and at least as long as its products need; in all three kernels the products are fp16:
 
 # %% [markdown] lang="zh"
 # 答案有两个：H200 上测得的时间，以及一个任何 kernel 都越不过的界限。一次启动至少要花搬运字节的时间，也至少要花做乘法的时间，
@@ -426,10 +425,10 @@ one_way, other_way = (measured("w8a16", f"ladder/w8a16_{step}", M=1)[0] for step
 print(f"one token without a matrix product: {one_way.ratio:.2f} times fp16 written one way, {other_way.ratio:.2f} written another")
 
 # %% [markdown]
-# "No instruction, no gain" silently assumes that the products are what one waits for. With few tokens they are not: the weight is
-# converted in registers while the next bytes are on their way. W4A16 lacks its instruction too, and its times show
-# the same. With many tokens the assumption is right, and so is the claim. And the lecture does not contradict itself: the same
-# sum for one token is behind fp16 or far ahead of it, depending on how wide its loads are and how many are in flight at a time.
+# "No instruction, no gain" silently assumes that the products take the time. With few tokens they do not: the weight is converted in
+# registers while the next bytes arrive. W4A16 has no instruction of its own either, and its times show the same. With many tokens the
+# assumption is right, and so is the claim. And the lecture does not contradict itself: the same sum for one token is slower than fp16
+# or much faster, depending on how wide its loads are and how many are in flight at a time.
 #
 # **On your GPU**, in the lecture's formulation for one token: a sum instead of a matrix product, compiled.
 
@@ -458,8 +457,8 @@ if gpu_here():
 # *Source: the same article. It has $N$ tokens, $C_i$ inputs, $C_o$ outputs, counts one int8 multiply-add as 1 operation and an
 # fp16 one as 2, and arrives at a denominator of $2/N + 1/C_i + 2/C_o$ for int8.*
 #
-# **Predict.** 16 tokens, 4096 inputs and outputs. Operations per byte of W8A8 (fp16 in and out), divided by those of fp16, both counted
-# alike as $2MNK$: what is it?
+# **Predict.** 16 tokens, 4096 inputs and outputs. What are the operations per byte of W8A8 (fp16 in and out), divided by those of
+# fp16, if both count $2MNK$ operations?
 
 # %% [markdown] lang="zh"
 # ## 5. 量化之后，算术强度会下降
@@ -479,13 +478,13 @@ guess = 1.0
 lock("intensity", guess, "times the intensity of fp16")
 
 # %% [markdown]
-# First the algebra, since the article slipped. It moves $2NC_i + C_iC_o + 2NC_o + 2(N + C_o)$ bytes for $NC_iC_o$ multiply-adds.
-# Divide each term by $NC_iC_o$:
+# First the algebra, since the article has a mistake there. A launch moves $2NC_i + C_iC_o + 2NC_o + 2(N + C_o)$ bytes for $NC_iC_o$
+# multiply-adds. Divide each term by $NC_iC_o$:
 #
 # $$\frac{2NC_i}{NC_iC_o} = \frac{2}{C_o}, \qquad \frac{C_iC_o}{NC_iC_o} = \frac{1}{N}, \qquad \frac{2NC_o}{NC_iC_o} = \frac{2}{C_i}$$
 #
-# The denominator is $1/N + 2/C_i + 2/C_o$ and two small terms. The 2 stands at the activations, which stay fp16, and not at $1/N$, which is
-# the weight. With few tokens $1/N$ is everything, so the slip reverses the answer:
+# The denominator is $1/N + 2/C_i + 2/C_o$ and two small terms. The factor 2 belongs to the activations, which stay fp16, and not to
+# $1/N$, which is the weight. With few tokens $1/N$ dominates, so the mistake reverses the answer:
 
 # %% [markdown] lang="zh"
 # 先看代数，因为文章在这里写错了。它要搬运 $2NC_i + C_iC_o + 2NC_o + 2(N + C_o)$ 字节，做 $NC_iC_o$ 次乘加。
@@ -524,9 +523,9 @@ verdict("Quantising lowers the arithmetic intensity (by more than 2 %)", {
 })
 
 # %% [markdown]
-# So it depends on the count, and a rate that depends on how one counts is a poor law. What does not depend on it is time. Int8 products
-# take half as long; bytes shrink by less than half, because activations stay fp16. The balance therefore does tilt towards memory with many tokens,
-# which is what the article wanted to say. With few tokens both halve, and a launch could be nearly twice as fast:
+# So the answer depends on how operations are counted, which makes a poor law. Time does not depend on that. Int8 products take half
+# as long; bytes shrink by less than half, because activations stay fp16. The balance therefore does tilt towards memory with many
+# tokens, which is what the article wanted to say. With few tokens both halve, and a launch could be nearly twice as fast:
 
 # %% [markdown] lang="zh"
 # 可见这取决于怎么数；而一个随数法而变的量，当不成定律。不随数法而变的是时间。int8 乘法的时间减半；字节数减少不到一半，因为激活仍是 fp16。
@@ -540,7 +539,7 @@ for entry in measured("w8a8", "solution", N=4096, K=4096):
     print(f"{M:4} tokens: at most {fp16 / int8:.2f} times as fast as fp16 by the roofline, measured {entry.ratio:.2f}")
 
 # %% [markdown]
-# A bound is what is possible, not what a kernel does: quantising $X$ takes time too, and the bound leaves it out.
+# A bound says what is possible, not what a kernel achieves: quantising $X$ takes time too, and the bound ignores it.
 #
 # ## 6. Zeros do not pay below 90 %
 #
@@ -548,7 +547,8 @@ for entry in measured("w8a8", "solution", N=4096, K=4096):
 #
 # *Source: a rule of thumb about sparsity in general. The lecture says only that today's hardware favours dense products.*
 #
-# **Predict.** Zeros in blocks of 32 x 32, weight 1024 x 1024, 8192 tokens. From what percentage of zeros on is the best kernel faster?
+# **Predict.** Zeros in blocks of 32 x 32, weight 1024 x 1024, 8192 tokens. From what percentage of zeros on is the best kernel faster
+# than cuBLAS?
 
 # %% [markdown] lang="zh"
 # 界限说的是可能做到什么，不是某个 kernel 做到了什么：量化 $X$ 也要时间，而界限没有算它。
@@ -610,10 +610,10 @@ verdict("With 8192 tokens, zeros do not pay below 90 %", {
 })
 
 # %% [markdown]
-# The zeros are the same in all four, so the claim is a statement about kernels, not about zeros.
+# The zeros are the same for all four kernels, so the claim is about kernels, not about zeros.
 #
-# It also hides which zeros. These are whole blocks, which a tensor core can skip. Zeros that lie anywhere are another matter, and
-# **no record here has measured them**; neither do these numbers say whether a pruned model is still any good.
+# It also does not say which zeros. These are whole blocks, which a kernel can skip. Scattered zeros are another matter, and **we have
+# not measured them**; nor do these numbers say whether a pruned model is still any good.
 #
 # **On your GPU:**
 
@@ -636,7 +636,7 @@ if gpu_here():
         print(f"{zeros:.0%} zeros: {fp16 / spent:.2f} times as fast as dense fp16")
 
 # %% [markdown]
-# ## One more slip: what LLM.int8() splits
+# ## One more mistake: what LLM.int8() splits
 #
 # The article says that LLM.int8() sorts *tokens*: those with outliers are computed in fp16, the others in int8. The paper
 # (Dettmers et al., 2022) splits *feature columns*: the few columns of $X$ that hold outliers, with the matching columns of $W$, are
@@ -669,7 +669,7 @@ whole, split = (error / (x @ w.T).norm() for error in (int8_error(x, w), int8_er
 print(f"error with everything in int8: {whole:.2%}; with the outlier columns in fp16: {split:.2%}")
 
 # %% [markdown]
-# Sorting tokens would leave nothing for int8 here. Splitting columns leaves almost all of it, with a small part of the error.
+# Sorting tokens would leave nothing for int8 here. Splitting columns leaves almost everything for int8, with a small part of the error.
 #
 # ## 7. Smaller claims, and what the definitions hide
 #
@@ -679,22 +679,22 @@ print(f"error with everything in int8: {whole:.2%}; with the outlier columns in 
 # | $q = \mathrm{clamp}(\mathrm{round}(x / s) + z)$ | the same cell: what $z$ is for. The labs have $z = 0$, gptq has one per group |
 # | a scale for the whole tensor gives large errors | the same cell, with one row 30 times as large as the others |
 # | scales of rows and columns are $\mathrm{diag}(p)\,X$, $Y = \mathrm{diag}(p)\,\hat Y\,\mathrm{diag}(r)$ | the second cell: no matrix is multiplied, `p[:, None] * X` is a broadcast |
-# | int8 is four times as fast as bf16 | the peak rate of int8 is *twice* that of 16-bit floats; what a product reaches shows in section 1 on your GPU |
+# | int8 is four times as fast as bf16 | the peak rate of int8 is *twice* that of 16-bit floats; section 1 shows what a product reaches on your GPU |
 # | dynamic int8 takes 15 to 20 % more memory; fused, it is 14 % faster | the first cell of section 1 computes both from the lecture's own table |
 # | in Triton the rescaling is one line | it is: step 5 of `w8a8`. The kernel around it is the notebook |
 # | NVIDIA took int4 out of the H100 and moved to FP4 | int4 tensor cores ended with Ampere; FP4 came with Blackwell, so the H100 has neither: `w4a16` multiplies in fp16 |
 # | cuSPARSE takes fp32 only | the last cell, on a GPU: PyTorch gives a BSR and a CSR matrix of fp16 to it |
 # | COO, CSR, CSC, BSR | the third cell counts their bytes. CSC is CSR of the transpose; only BSR has tiles for `tl.dot` |
 #
-# Two formats that the labs leave out. **NF4** has sixteen values that are not evenly spaced but split a normal distribution into equal
-# parts: a look-up instead of a multiplication unpacks it. **Powers of two**, $x \approx \pm 2^q$, turn multiplications into shifts and spend their
-# levels near 0. A tensor core multiplies neither, so both are unpacked to fp16 as int4 is.
+# Two formats that the labs leave out: **NF4** has sixteen values that are not evenly spaced but split a normal distribution into
+# equal parts; it is unpacked with a look-up instead of a multiplication. **Powers of two**, $x \approx \pm 2^q$, turn multiplications
+# into shifts and have most of their levels near 0. A tensor core multiplies neither, so both are unpacked to fp16, like int4.
 #
 # Where the labs' contract differs from the sources:
 #
 # | sources | here | why |
 # |---|---|---|
-# | scales $[M, 1]$ and $[1, N]$ | vectors `[M]` and `[N]` | one stride less; the broadcast is yours to write |
+# | scales $[M, 1]$ and $[1, N]$ | vectors `[M]` and `[N]` | one stride less; you write the broadcast |
 # | scales in the type of X | fp32 in w8a8 | fp16 loses small scales and overflows with large ones |
 # | indices int64, as PyTorch makes them | int32 | half the bytes, and Triton adds them without widening |
 # | one version of Triton | 3.6 to 3.9 | the machines of a class differ |

@@ -1,13 +1,13 @@
 # %% [markdown]
-# # DDS: multiply what is there, skip the rest
+# # DDS: multiply the stored blocks, skip the rest
 #
 # $$Y = X W^\top, \qquad W \text{ in blocks of } 32 \times 32, \text{ most of them zero}$$
 #
 # - $X$ is dense fp16, $Y$ is dense fp16: *dense = dense x sparse*.
-# - $W$ is stored in BSR: only the blocks that are there.
-# - **Your kernel**, `DDS_MM`, walks over the blocks of one block row and fetches the part of $X$ that each one needs.
+# - $W$ is stored in BSR: only the nonzero blocks.
+# - **Your kernel**, `DDS_MM`, loops over the blocks of one block row and loads the part of $X$ that each one needs.
 #
-# cuBLAS does all the work, zeros included, and does it very well. How many zeros does it take to beat it?
+# cuBLAS multiplies everything, zeros included, and very fast. How many zeros does it take to beat it?
 
 # %% [markdown] lang="zh"
 # # DDS：有的才乘，没有的跳过
@@ -41,8 +41,8 @@ crow = torch.cat([torch.zeros(1, dtype=torch.long), present.sum(1).cumsum(0)])
 pictures.bsr_pattern(crow, present.nonzero()[:, 1], 1024)
 
 # %% [markdown]
-# Read it by rows. Block row `r` makes 32 columns of $Y$. It owns the blocks `crow[r]` up to, but not including, `crow[r + 1]`;
-# block `b` meets the columns `32 * col[b]` to `32 * col[b] + 31` of $X$.
+# Read it by rows. Block row `r` gives 32 columns of $Y$. It owns the blocks `crow[r]` up to, but not including, `crow[r + 1]`; block
+# `b` is multiplied by the columns `32 * col[b]` to `32 * col[b] + 31` of $X$.
 
 # %% [markdown] lang="zh"
 # 按行来读。块行 `r` 算出 $Y$ 的 32 列。它拥有的块从 `crow[r]` 起，到 `crow[r + 1]` 为止，不含后者；
@@ -51,7 +51,7 @@ pictures.bsr_pattern(crow, present.nonzero()[:, 1], 1024)
 # %% [markdown]
 # ## The layer around your kernel
 #
-# This is given. `to_bsr` makes the format, `naive` is the product block by block in plain PyTorch.
+# This is given. `to_bsr` converts a weight to BSR, `naive` is the product block by block in plain PyTorch.
 
 # %% [markdown] lang="zh"
 # ## kernel 所在的层
@@ -85,12 +85,12 @@ def find_blocks(crow_indices_ptr, block_row):
 check("dds", step="find")
 
 # %% [markdown]
-# ## Step 2: fetch the part of X that a block needs
+# ## Step 2: load the part of X that a block needs
 #
 # Load the block's column index, then `BLOCK` columns of $X$ from there on. The index counts blocks, not columns.
 #
 # $M$ is any number of tokens, so rows from `M` on must not be read, and count as zero.
-# Columns need no mask: 32 divides $K$. The opening's `load_tile` would ask for their end all the same, so write the load out here.
+# Columns need no mask: 32 divides $K$. The opening's `load_tile` would need their end anyway, so write the load out here.
 
 # %% [markdown] lang="zh"
 # ## 第 2 步：取出一个块所需的那部分 X
@@ -116,7 +116,7 @@ check("dds", step="gather")
 # %% [markdown]
 # ## Step 3: one dot
 #
-# `values[b]` is 32 x 32 numbers in a row of memory: element `(n, k)` of block `b` at `b * 32 * 32 + n * 32 + k`.
+# `values[b]` is 32 x 32 consecutive numbers: element `(n, k)` of block `b` at `b * 32 * 32 + n * 32 + k`.
 # The product needs the block as `[k, n]`. No data has to move for that: load it with rows and columns exchanged.
 
 # %% [markdown] lang="zh"
@@ -141,7 +141,7 @@ check("dds", step="dot")
 # %% [markdown]
 # ## Step 4: the loop
 #
-# From the first block to the last, your three functions in a row. The check has a block row without any block.
+# From the first block to the last, call your three functions. The check includes an empty block row.
 
 # %% [markdown] lang="zh"
 # ## 第 4 步：循环
@@ -192,15 +192,15 @@ check("dds", step="store")
 # %% [markdown]
 # ## The kernel
 #
-# All the pieces are there. Put together, none rewritten, they are a kernel worth 60 points:
+# You have all the pieces. Put together unchanged, they are a kernel worth 60 points:
 #
-# 1. With the grid `DDS_MM_grid`, which is given below the kernel, `tl.program_id(0)` counts tiles of rows and block rows, block
-#    rows fastest, and `N // BLOCK` block rows make a row of tiles: divide for the tile of rows, take the remainder for the
-#    block row. From the one, `rows`; from the other, the 32 columns of $Y$ that this program makes.
+# 1. With the grid `DDS_MM_grid`, which is given below the kernel, `tl.program_id(0)` counts tiles of rows and block rows, block rows
+#    fastest, and `N // BLOCK` block rows make a row of tiles: divide for the tile of rows, take the remainder for the block row. The
+#    tile of rows gives `rows`; the block row gives the 32 columns of $Y$ that this program computes.
 # 2. `accumulate(...)`.
-# 3. `store_tile(...)`, also when there was no block: $Y$ must be zero there, and nobody else writes it.
+# 3. `store_tile(...)`, also if there was no block: $Y$ must be zero there, and no other program writes it.
 #
-# They go where `pass` stands. The other `# YOUR CODE HERE`, below `CONFIGS`, is for more configs, later.
+# Write this in place of `pass`. The other `# YOUR CODE HERE`, below `CONFIGS`, is for more configs, later.
 
 # %% [markdown] lang="zh"
 # ## kernel
@@ -228,7 +228,7 @@ check("dds")
 # %% [markdown]
 # ## Your kernel in its layer
 #
-# Prune a linear layer, the weakest blocks first, and see what is left:
+# Prune a linear layer, the blocks with the smallest norms first, and see what is left:
 
 # %% [markdown] lang="zh"
 # ## 把你的 kernel 放进层里
@@ -268,8 +268,8 @@ from grader.notebook import show_memory, show_programs, show_warp
 show_memory("dds", program=5)
 
 # %% [markdown]
-# Each tile of $Y$ carries the number of its program, in the order in which a GPU starts them. Neighbours in a row gather from the same
-# rows of $X$, so these come from DRAM once and from L2 afterwards.
+# Each tile of $Y$ carries the number of its program, in the order in which a GPU starts them. Neighbours in a row read the same rows
+# of $X$, so these come from DRAM once and from L2 afterwards.
 
 # %% [markdown] lang="zh"
 # $Y$ 的每个 tile 上标着负责它的程序的编号，GPU 按这个顺序启动它们。同一行里相邻的程序都从 $X$ 的同几行取数，
@@ -290,13 +290,14 @@ show_warp("dds")
 # %% [markdown]
 # ## How fast can it get?
 #
-# Right is 60 points. Fast is the other 40. This is the path, one idea per step, and what each step's own kernel earns:
+# A correct kernel is worth 60 points, a fast one the other 40. This is the path, one idea per step, with the points that each step's
+# own kernel earns:
 #
 # @ladder dds: m1024_n1024_k1024_s90 m1024_n1024_k1024_s80 m8192_n1024_k1024_s90 m8192_n1024_k1024_s80
 #
-# Each step below has one change, one number to predict and one cell that checks. Predict first: being wrong is free, and a surprise
-# teaches most. Then change the kernel above, run its cell, and look again. A step that your kernel has
-# taken already says so.
+# Each step below has one change, one number to predict and one cell that checks. Predict first: a wrong prediction costs nothing, and
+# a surprise teaches most. Then change the kernel above, run its cell, and check again. If your kernel has already taken a step, the
+# check says so.
 #
 # The checks measure no time. They look at what the compiler made of your kernel for an H200 (the instructions of one iteration of the
 # loop, the registers, the shared memory), at the grid, and at the bytes that the interpreter counts on a small problem. They are
@@ -319,11 +320,11 @@ show_warp("dds")
 # 数出的字节数。它们不计分，计分的是最后的计时。
 
 # %% [markdown]
-# ### Faster, step 1: who runs at the same time
+# ### Faster, step 1: which programs run at the same time
 #
-# Programs start in the order of their ids. If neighbours read the same rows of $X$, one fetches what the others then find in L2.
-# The docstring of the kernel names such an order; the other one is easy to write by accident. On a GPU whose L2 holds all of $X$ the clock
-# hardly shows it. The model in this check has a smaller one.
+# Programs start in the order of their ids. If neighbours read the same rows of $X$, one fetches what the others then find in L2. The
+# docstring of the kernel has such an order; the other one is easily written by accident. On a GPU whose L2 holds all of $X$ the time
+# hardly changes. The model in this check has a smaller L2.
 #
 # @speed dds: order
 
@@ -349,7 +350,7 @@ check("dds", speed="order")
 # %% [markdown]
 # ### Faster, step 2: tall tiles
 #
-# Every tile of rows meets every block of its block row, so a block is read by one program for each tile of rows.
+# Every tile of rows of $X$ is multiplied by every block, so a block is read once for each tile of rows.
 #
 # @speed dds: tiles
 
@@ -371,7 +372,7 @@ predict("dds", "tiles", programs)
 check("dds", speed="tiles")
 
 # %% [markdown]
-# ### Faster, step 3: loads that run ahead
+# ### Faster, step 3: loads ahead of time
 #
 # With `num_stages=1` each iteration loads its tiles and waits. With more, Triton keeps room for several iterations in shared memory, and
 # loads the next tiles while one is multiplied.
@@ -397,7 +398,7 @@ predict("dds", "pipelined", shared_bytes)
 check("dds", speed="pipelined")
 
 # %% [markdown]
-# ### Faster, step 4: the index an iteration early
+# ### Faster, step 4: load the index one iteration early
 #
 # Which tile of $X$ an iteration needs is given by its column index, which has to be loaded too. Triton can prefetch the tile only when it has the
 # index. So load the index of the next block in this iteration, and carry it over.
@@ -438,8 +439,9 @@ check_speed("dds")
 # %% [markdown]
 # ## Questions
 #
-# The first three have numbers of your own, drawn from your name, and mark themselves. Write your name once, as it stands in the list of
-# your class. An answer is a number, or arithmetic such as `2 * 3 / 4`; the cell below it says whether it is right, and if not, what to look at.
+# The first three have numbers of your own, drawn from your name, and are marked automatically. Write your name once, as in your class
+# list. An answer is a number, or arithmetic such as `2 * 3 / 4`; the cell below says whether it is right, and if not, what to look
+# at.
 
 # %% [markdown] lang="zh"
 # ## 思考题
@@ -502,8 +504,8 @@ dds_magnitude = 2 * 2 * 4096 * 1024 / 2e6
 check_answer("dds", "magnitude")
 
 # %% [markdown]
-# **4. The missing share.** Question 1 took the share $e$ of cuBLAS's rate for fixed. From the ratios of the table's last step at 8192 tokens:
-# what is $e$ at each sparsity, why is it not 1, and why does it change?
+# **4. The missing share.** Question 1 assumed that the share $e$ of cuBLAS's rate is fixed. From the ratios of the table's last step
+# at 8192 tokens: what is $e$ at each sparsity, why is it not 1, and why does it change?
 
 # %% [markdown] lang="zh"
 # **4. 缺掉的那一份。** 第 1 题假设 kernel 的速率是 cuBLAS 的固定份额 $e$。根据上面表格最后一步在 8192 个 token 时的倍数：
@@ -552,7 +554,7 @@ check_answer("dds", "magnitude")
 
 # %% [markdown]
 # **7. Predict, then look.** On an H200, weight 1024 x 1024 with 70 % of its blocks empty, 65536 tokens: how many times as fast as cuBLAS fp16 is the reference solution?
-# Nothing is marked here: write down what you expect before the next cell shows what was measured.
+# This is not marked: write down what you expect before the next cell shows the measurement.
 
 # %% [markdown] lang="zh"
 # **7. 先预测，再看。** 在 H200 上，1024 x 1024 的权重有 70 % 的块是空的，65536 个 token：参考答案是 cuBLAS fp16 的几倍速？

@@ -9,7 +9,7 @@
 # - In each column, neighbours along $K$, mostly 128 of them, are a **group**: they share a **scale** $s$ and a **zero point**.
 # - Zero points are packed too, eight columns to a word, and stored **less one**.
 #
-# That is the format in which thousands of quantised models are published. At the end your layer loads a state dict of it.
+# Thousands of quantised models are published in this format. At the end your layer loads a state dict in it.
 
 # %% [markdown] lang="zh"
 # # GPTQ：真实模型文件里的权重
@@ -30,12 +30,12 @@
 # %% [markdown]
 # ## How fine should a scale be?
 #
-# Four bits are sixteen levels. Who shares them? The next cell quantises one weight in eight ways: the levels are spread over the
+# Four bits are sixteen levels. Which weights share them? The next cell quantises one weight in eight ways: the levels are spread over the
 # whole tensor, over a column (an output channel), over groups of 128 and of 32 along $K$, each **symmetric** around zero
 # ($q$ of -7 to 7, a scale) and **asymmetric** (from the smallest to the largest value: a scale and a zero point).
 #
-# The weight is random, and made to have what real ones have: columns of different size, a few large entries, and columns
-# that lean to one side. Predict: which of the two helps more, finer groups or zero points?
+# The weight is random, with the properties of real ones: columns of different magnitude, a few large entries, and columns whose
+# values are mostly on one side of zero. Predict: which of the two helps more, finer groups or zero points?
 
 # %% [markdown] lang="zh"
 # ## scale 的粒度应该多细？
@@ -92,13 +92,13 @@ axes.legend()
 plt.show()
 
 # %% [markdown]
-# Groups help more here: compare both with the symmetric channel. A large entry spoils the levels of everyone who shares its scale: a
-# tensor, a column, or 128 weights. Zero points serve what leans to one side, where a symmetric scale leaves some of its levels
-# unused. Both cost little: groups of 128 with zero points take $4 + 20/128$ bits per weight, 3.4 % more than one scale and zero
-# point per column.
+# Groups help more here: compare both with the symmetric channel. A large entry makes the levels coarse for all weights that share its
+# scale: a tensor, a column, or 128 weights. Zero points help where values are mostly on one side of zero, where a symmetric scale
+# leaves some of its levels unused. Both cost little: groups of 128 with zero points take $4 + 20/128$ bits per weight, 3.4 % more
+# than one scale and zero point per column.
 #
-# GPTQ, the method, adds one idea to rounding: it goes through the rows of the weight along $K$, and makes up for the error of each
-# row in the rows that are still to come, as real inputs weigh them. The format is the same, and your kernel cannot tell.
+# GPTQ, the method, adds one idea to rounding: it goes through the rows of the weight along $K$, and compensates the error of each row
+# in the rows still to come, weighted by real inputs. The format is the same, so your kernel need not know.
 #
 # ## One word of each kind
 #
@@ -180,9 +180,9 @@ check("gptq", step="unpack")
 # %% [markdown]
 # ## Step 2: zero points
 #
-# For row numbers `depth` along $K$ (any, also beyond `K`) and `columns`: the number that is subtracted, 1 to 16. The group of $k$ is
-# `k // group_size`, and `zeros` is `[K / group_size, N / 8]`, word `(g, j)` at `g * stride_zg + j * stride_zn`.
-# Load nothing for $k$ from `K` on or columns from `N` on; what you return there does not count.
+# For row numbers `depth` along $K$ (any, also beyond `K`) and `columns`, return the number that is subtracted, 1 to 16. The group of
+# $k$ is `k // group_size`, and `zeros` is `[K / group_size, N / 8]`, word `(g, j)` at `g * stride_zg + j * stride_zn`. Load nothing
+# where $k \ge K$ or the column is `N` or more; what you return there does not matter.
 
 # %% [markdown] lang="zh"
 # ## 第 2 步：零点
@@ -209,7 +209,7 @@ check("gptq", step="zeros")
 # ## Step 3: weights
 #
 # Subtract, then scale. $q - (z + 1)$ is a small integer, exact in fp16, so $w$ is rounded once. $q s - (z + 1) s$ in fp16 is
-# the same number on paper, and rounds three times: both terms are large where their difference is small.
+# the same number on paper, but rounds three times: both terms may be large while their difference is small.
 
 # %% [markdown] lang="zh"
 # ## 第 3 步：权重
@@ -231,8 +231,8 @@ check("gptq", step="weight")
 # %% [markdown]
 # ## Step 4: the loop
 #
-# A tile of $X$, the words beside it, and for each row of the tile the scales and the zero points of its group. A tile may hold
-# several groups, or a part of one; `scales` is `[K / group_size, N]`, and `load_tile` takes any row numbers.
+# In each iteration load a tile of $X$, the words for the same k, and for each row of the tile the scales and the zero points of its
+# group. A tile may hold several groups, or a part of one; `scales` is `[K / group_size, N]`, and `load_tile` takes any row numbers.
 
 # %% [markdown] lang="zh"
 # ## 第 4 步：循环
@@ -310,10 +310,10 @@ for group_size in (-1, 128, 32):
 # Finer groups gain nothing here, and cost bytes: `nn.Linear` starts with uniform weights, and the largest of 32 is about as large as
 # the largest of 256. Groups pay where a few weights are much larger than the rest, as in the matrix of the first cells.
 #
-# A layer of a checkpoint has these names. `load_state_dict` is all it takes; `g_idx`, which names the group of each $k$, must be
-# the plain order (checkpoints "with act-order" have another, and the layer says so). There are two formats with these names and shapes:
-# `gptq` stores a zero point less one, `gptq_v2` as it is. Which one it is stands in the checkpoint's `quantize_config.json`;
-# pass it on as `checkpoint_format`, and the layer refuses what it would read wrongly:
+# A layer of a checkpoint has these names. `load_state_dict` is all it takes; `g_idx`, which names the group of each $k$, must be the
+# plain order (checkpoints "with act-order" have another, and the layer says so). There are two formats with these names and shapes:
+# `gptq` stores a zero point less one, `gptq_v2` as it is. The checkpoint's `quantize_config.json` says which one it is; pass it as
+# `checkpoint_format`, and the layer rejects what it would read wrongly:
 
 # %% [markdown] lang="zh"
 # 这里分组更细并没有好处，只是多占字节：`nn.Linear` 的初始权重是均匀分布的，32 个之中的最大值与 256 个之中的最大值差不多大。
@@ -333,8 +333,8 @@ print("the same output:", torch.equal(loaded(x), layer(x)))
 # %% [markdown]
 # ## How fast can it get?
 #
-# The bytes are nearly those of W4A16, so the aim is the same: a group must cost almost nothing. Step 1 is the published split-K kernel in this lab's contract. Two of the steps
-# after it lost something: step 2 is slower with few tokens, step 4 with 64.
+# There are hardly more bytes than in W4A16, so the aim is the same: groups must cost almost nothing. Step 1 is the published split-K
+# kernel in this lab's contract. Two of the later steps made something slower: step 2 with few tokens, step 4 with 64.
 #
 # @ladder gptq: m1_n4096_k4096 m16_n4096_k4096 m64_n4096_k4096
 #
@@ -438,9 +438,9 @@ check("gptq", speed="groups")
 # %% [markdown]
 # ### Faster, step 4: operand order
 #
-# As in W4A16: wgmma can take its first operand from registers, its second only from shared memory. Let the weight come first, $Y^T = W X^T$, and each
-# thread unpack just the nibbles that it multiplies. The bits `0x6400 + u` are the number $1024 + u$ in fp16. Put the zero point into $u$, and one subtraction
-# serves two weights.
+# As in W4A16: wgmma can take its first operand from registers, its second only from shared memory. Make the weight the first operand,
+# $Y^T = W X^T$, and let each thread unpack just the nibbles that it multiplies. The bits `0x6400 + u` are the number $1024 + u$ in
+# fp16. Put the zero point into $u$, and one subtraction serves two weights.
 #
 # Which lane of a warp holds which nibble is drawn in step 5 of `w4a16.ipynb`, with the PTX: here it is the same.
 #
@@ -469,10 +469,11 @@ check("gptq", speed="registers")
 # %% [markdown]
 # ### Faster, step 5: one token, without atomics
 #
-# With one token, there are too few tiles of 64 columns for 132 multiprocessors, and `SPLIT_K` has $Y$ zeroed first and added to by atomics. Let the warps of
-# *one* program share $K$ instead. A slice of a tile is shorter than the tile, so that it lies in one group when the tile does not.
+# With one token, there are too few tiles of 64 columns for 132 multiprocessors, and `SPLIT_K` needs a zeroed $Y$ and atomics. Let the
+# warps of *one* program share $K$ instead. A slice of a tile is shorter than the tile, so that it lies in one group when the tile
+# does not.
 #
-# The lanes are those of step 6 of `w4a16.ipynb`: a whole word each.
+# The lanes are those of step 6 of `w4a16.ipynb`: a whole word for each.
 #
 # @speed gptq: slices
 
@@ -512,7 +513,7 @@ check_speed("gptq")
 # %% [markdown]
 # ## Questions
 #
-# The first four have numbers of your own, drawn from your name, and mark themselves.
+# The first four have numbers of your own, drawn from your name, and are marked automatically.
 
 # %% [markdown] lang="zh"
 # ## 思考题

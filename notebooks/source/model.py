@@ -1,12 +1,12 @@
 # %% [markdown]
 # # What does quantising do to a language model?
 #
-# The labs ask whether a kernel is *right* and how *fast* it is. This notebook asks what it is *for*: a small language model runs
-# with the labs' layers in the place of its own, and you see what that costs in quality and saves in bytes.
+# The labs ask whether a kernel is *right* and how *fast* it is. This notebook asks what it is *for*: a small language model runs with
+# the labs' layers instead of its own, and you see what that costs in quality and saves in bytes.
 #
-# The model is a transformer over bytes, trained on the sources of Python's standard library; its
-# card, `model/README.md`, says how. It is small, so everything here runs on a CPU in minutes. Without a GPU the labs' layers compute
-# with `naive`, in plain PyTorch: quality is then exact, and time means nothing.
+# The model is a transformer over bytes, trained on the sources of Python's standard library; its card, `model/README.md`, says how.
+# It is small, so everything here runs on a CPU in minutes. Without a GPU the labs' layers compute with `naive`, in plain PyTorch: the
+# quality is exact then, but the times mean nothing.
 #
 # Nothing here is graded.
 
@@ -47,14 +47,14 @@ held_out = held_out_text()
 context = model.sizes.context
 sample = held_out.text[: 16 * context + 1]
 print(f"{sum(p.numel() for p in model.parameters()) / 1e6:.2f} million parameters, {len(linear_layers(model))} Linear layers")
-print(f"{len(held_out.differing)} of {held_out.files} held-out files differ from those of the record")
+print(f"{len(held_out.differing)} of {held_out.files} held-out files differ from those that the model was measured on")
 
 # %% [markdown]
 # ## 1. Perplexity
 #
-# The model gives each next byte a probability. *Bits per byte* is the mean of $-\log_2 p$ over a text that it was not trained on,
-# and perplexity is $2$ to the power of that: among so many equally likely bytes it would have to guess. A model that knows nothing has 8 bits
-# and a perplexity of 256.
+# The model gives each next byte a probability. *Bits per byte* is the mean of $-\log_2 p$ over a text that it was not trained on, and
+# perplexity is $2$ to the power of that: the model is as uncertain as if it had to guess among that many equally likely bytes. A
+# model that knows nothing needs 8 bits and has a perplexity of 256.
 
 # %% [markdown] lang="zh"
 # ## 1. 困惑度（perplexity）
@@ -90,11 +90,11 @@ print(write(model, "def read(self, path):\n"))
 # %% [markdown]
 # ## 2. The labs' layers
 #
-# `swap(model, "w8a8")` puts the layer of a lab in the place of each Linear layer. The last layer stays as it is here, as usual. Before you
-# run the cell: which lab costs most? To run your own kernel on a GPU, say `submission=Path("w8a8.ipynb")`.
+# `swap(model, "w8a8")` replaces each Linear layer by the layer of a lab. The last layer stays as it is, as usual. Before you
+# run the cell: which lab costs most? To run your own kernel on a GPU, pass `submission=Path("w8a8.ipynb")`.
 #
-# The row fp16 has the perplexity of the model as it is, in fp32, and the bytes of a copy in fp16. The last digit is noise: on another text
-# a row may as well be a little better than the model.
+# The row fp16 has the perplexity of the unchanged model, in fp32, and the bytes of a copy in fp16. The last digit is noise: on
+# another text a row may also be a little better than the model.
 
 # %% [markdown] lang="zh"
 # ## 2. 实验里的层
@@ -135,7 +135,7 @@ for lab in all_labs():
 pictures.bars(found, "perplexity", "The whole model with each lab's layers")
 
 # %% [markdown]
-# `dds` pruned half of all blocks without asking anybody. Section 7 comes back to it.
+# `dds` pruned half of all blocks without any retraining. Section 7 comes back to it.
 
 # %% [markdown] lang="zh"
 # `dds` 不由分说剪掉了一半的块。第 7 节会回到这一点。
@@ -143,9 +143,9 @@ pictures.bars(found, "perplexity", "The whole model with each lab's layers")
 # %% [markdown]
 # ## 3. Which layer suffers most?
 #
-# Each layer is given what it is given in the model, and its outputs with the lab's weights are compared with the right ones:
-# $\|Y' - Y\| / \|Y\|$. That is cheap. What it does to the model is another question: the last cell replaces one layer at a time by
-# that of `w4a16` and measures perplexity, on the first half of the sample and on the second. Where the halves disagree the text was too
+# Each layer gets the inputs that it gets in the model, and its outputs with the lab's weights are compared with the exact ones:
+# $\|Y' - Y\| / \|Y\|$. That is cheap, but does not show what happens to the model. So the last cell replaces one layer at a time by
+# that of `w4a16` and measures perplexity, on the first half of the sample and on the second. If the halves disagree, the text was too
 # short to tell.
 
 # %% [markdown] lang="zh"
@@ -189,8 +189,8 @@ pictures.bars({name: max(sum(both) / 2, 0.0) for name, both in rise.items()}, "%
               "One layer in int4 (0: no worse)")
 
 # %% [markdown]
-# **To think about.** Is the layer with the largest output error the one that the model misses most? Which differences are larger than what the
-# halves disagree by, and how much text would the others need?
+# **To think about.** Is the layer with the largest output error the one that hurts the model most? Which differences are larger than
+# the difference between the halves, and how much text would the others need?
 
 # %% [markdown] lang="zh"
 # **想一想。** 输出误差最大的那一层，就是模型最离不开的那一层吗？哪些差别大于两半之间的分歧？其余的要多长的文本才看得出来？
@@ -199,7 +199,7 @@ pictures.bars({name: max(sum(both) / 2, 0.0) for name, both in rise.items()}, "%
 # ## 4. Weights and activations
 #
 # Weights look much like a normal distribution. Activations do not: after the MLP's GELU most are near zero and a few are large. One
-# scale for all of them must reach to the largest.
+# scale for all of them must cover the largest.
 
 # %% [markdown] lang="zh"
 # ## 4. 权重与激活
@@ -214,15 +214,15 @@ spreads({
 
 # %%
 spreads({
-    "what blocks.1.mlp.up is given": inputs["blocks.1.mlp.up"], "what blocks.1.mlp.down is given": inputs["blocks.1.mlp.down"],
+    "inputs of blocks.1.mlp.up": inputs["blocks.1.mlp.up"], "inputs of blocks.1.mlp.down": inputs["blocks.1.mlp.down"],
 }, "activation")
 
 # %% [markdown]
 # ### Outliers
 #
-# In large models a few features of the activations are a hundred times as large as the others, in every token
-# ([Dettmers et al. 2022](https://arxiv.org/abs/2208.07339)). A small model has none, so `plant` makes some: it multiplies a norm's gain by 64 and
-# divides the column of the weight behind it by 64. The function stays the same. What becomes of int8?
+# In large models a few features of the activations are a hundred times as large as the others, in every token ([Dettmers et al.
+# 2022](https://arxiv.org/abs/2208.07339)). A small model has none, so `plant` makes some: it multiplies a norm's gain by 64 and
+# divides the matching column of the next weight by 64. The function stays the same. What happens to int8?
 
 # %% [markdown] lang="zh"
 # ### 离群值（outlier）
@@ -246,11 +246,12 @@ spreads({
 # %% [markdown]
 # ## 5. Write them yourself
 #
-# Three methods, each a few lines of PyTorch. `captured()` has the weight of a layer `[N, K]` and what it was given `[M, K]`, outliers planted.
-# `check_outputs` compares the layer's outputs with those of the definition, also with other arguments, and tells the errors of both.
+# Three methods, each a few lines of PyTorch. `captured()` has the weight of a layer `[N, K]` and its inputs `[M, K]`, with planted
+# outliers. `check_outputs` compares the outputs that your function gives with those of the definition, also for other arguments, and
+# shows the errors of both.
 #
 # **Groups.** Symmetric: each `group` consecutive elements of a row have a scale, $s = \max|w| / (2^{b-1} - 1)$, $q = \mathrm{clamp}(\mathrm{round}(w / s),
-# -2^{b-1}, 2^{b-1} - 1)$. Return $q s$, shaped as the weight.
+# -2^{b-1}, 2^{b-1} - 1)$. Return $q s$, in the shape of the weight.
 
 # %% [markdown] lang="zh"
 # ## 5. 自己写一写
@@ -289,8 +290,8 @@ def smoothing_scales(x, weight):
 check_outputs("smooth", smoothing_scales);
 
 # %% [markdown]
-# **LLM.int8().** Features with some $|x| \ge$ `threshold` are multiplied as they are; the rest is rounded to int8, one scale a row of X and one a row of W,
-# and multiplied. Return the sum of both products, `[M, N]`.
+# **LLM.int8().** Features with some $|x| \ge$ `threshold` are multiplied as they are; the rest is rounded to int8, one scale per row
+# of X and one per row of W, and multiplied. Return the sum of both products, `[M, N]`.
 
 # %% [markdown] lang="zh"
 # **LLM.int8()。** 凡是有 $|x| \ge$ `threshold` 的特征照原样相乘；其余的量化到 int8（X 每行一个 scale，W 每行一个 scale）再相乘。返回两个乘积之和，`[M, N]`。
@@ -312,12 +313,12 @@ check_outputs("decompose", decomposed);
 # %% [markdown]
 # ## 6. All methods
 #
-# `python -m model table` measured the methods of the literature on this model, once, and kept the numbers; `model/quantisers/` has a page for
-# each, with its formula and source. Rounding to nearest needs nothing but the weights; GPTQ and AWQ look at examples; quantisation-aware
-# training changes the weights until they fit the grid, here for a short while. ZeroQuant is int8 with groups of weights and one scale a token.
-# Bits of scales and zero points are counted, those of biases with the labs' layers. The text is another one than above, so the perplexity of
-# fp16 is another number. The column "kernel" names the lab whose kernel multiplies with weights that are
-# stored so, and `python -m model times` times a layer through it on a GPU.
+# `python -m model table` measured the methods of the literature on this model, once, and kept the numbers; `model/quantisers/` has a
+# page for each, with its formula and source. Rounding to nearest needs nothing but the weights; GPTQ and AWQ look at examples;
+# quantisation-aware training changes the weights until they fit the grid, here for a short while. ZeroQuant is int8 with groups of
+# weights and one scale per token. Bits of scales and zero points are counted, and in the labs' layers those of biases too. The text
+# differs from the one above, so the perplexity of fp16 differs too. The column "kernel" names the lab whose kernel multiplies weights
+# stored in this format, and `python -m model times` times a layer through it on a GPU.
 
 # %% [markdown] lang="zh"
 # ## 6. 各种方法
@@ -338,9 +339,10 @@ print(f"times: {times.gpu}, {times.date}, {times.layer} with {times.tokens} toke
 Markdown(markdown(results, times))
 
 # %% [markdown]
-# **To think about.** The layer that is timed is small, with many tokens: is any format faster than fp16 in it, and why, or why not? Section 8 has large layers
-# with few. What do groups buy, and what do they cost in bits? Where does GPTQ gain most? And with planted outliers: what do
-# SmoothQuant and LLM.int8() do about them that groups of weights do not? In section 4, which lab lost more to them, and why?
+# **To think about.** The layer that is timed is small, with many tokens: is any format faster than fp16 there, and why, or why not?
+# Section 8 has large layers with few tokens. What do groups gain, and what do they cost in bits? Where does GPTQ gain most? And with
+# planted outliers: what do SmoothQuant and LLM.int8() do about them that groups of weights do not? In section 4, which lab lost more
+# to them, and why?
 
 # %% [markdown] lang="zh"
 # **想一想。** 计时的那一层很小，token 却很多：有没有哪种格式比 fp16 快？为什么？第 8 节有 token 少的大层。分组换来了什么，又花了多少 bit？GPTQ 在哪里收益最大？种上离群值之后，SmoothQuant 和 LLM.int8() 做了什么，是权重分组做不到的？
@@ -349,8 +351,8 @@ Markdown(markdown(results, times))
 # %% [markdown]
 # ## 7. Pruning blocks
 #
-# `dds` drops the 32 x 32 blocks with the smallest norms. How many can go? And how much comes back when the model is trained on for a few steps
-# with the zeros held? Twenty short steps here; a real recipe takes thousands and prunes bit by bit.
+# `dds` drops the 32 x 32 blocks with the smallest norms. How many can go? And how much quality comes back if the model is trained for
+# a few more steps with the zeros kept? Here it is twenty short steps; a real recipe takes thousands and prunes little by little.
 
 # %% [markdown] lang="zh"
 # ## 7. 按块剪枝
@@ -373,8 +375,8 @@ curves({"pruned": pruned, f"and trained for {recipe.steps} steps": retrained}, "
        "Magnitude pruning of 32 x 32 blocks")
 
 # %% [markdown]
-# A sparse kernel is faster than cuBLAS only beyond some sparsity; the benchmarks (`docs/benchmarks.md`) say which on one GPU. Compare that with
-# how far this curve has risen at 5 %: whether block sparsity pays is decided between the two.
+# A sparse kernel is faster than cuBLAS only beyond some sparsity; `docs/benchmarks.md` says where that is on one GPU. At which
+# sparsity has this curve risen by 5 %? Whether block sparsity pays depends on which of the two comes first.
 
 # %% [markdown] lang="zh"
 # 稀疏 kernel 要过了某个稀疏度才比 cuBLAS 快；`docs/benchmarks.md` 里有一种 GPU 上的数字。再看看这条曲线在 5 % 处已经升了多少：
@@ -383,11 +385,11 @@ curves({"pruned": pruned, f"and trained for {recipe.steps} steps": retrained}, "
 # %% [markdown]
 # ## 8. Whole models
 #
-# The lecture timed an encoder of images (ViT-H, batch 16) in 16 bits, with dynamic int8 in separate steps, and fused. `python -m bench encoder` does
-# the same on a GPU, and `python -m bench decoder` times one decoder layer of a 7 B model with every lab's layer. Before you run the
-# cells: where does quantising save time, where memory, and where neither? `docs/benchmarks.md` says what may set the numbers apart from the lecture's.
-# Distance is $\|Y' - Y\| / \|Y\|$ of the outputs; the second table has relative positions in its attention, whose biases
-# fill memory.
+# The lecture timed an image encoder (ViT-H, batch 16) in 16 bits, with dynamic int8 in separate steps, and fused.
+# `python -m bench encoder` does the same on a GPU, and `python -m bench decoder` times one decoder layer of a 7 B model with every
+# lab's layer. Before you run the cells, predict: where does quantising save time, where memory, and where neither?
+# `docs/benchmarks.md` says why the numbers may differ from the lecture's. "Distance" is $\|Y' - Y\| / \|Y\|$ of the outputs. The
+# model of the second table has relative positions in its attention, whose biases take much memory.
 
 # %% [markdown] lang="zh"
 # ## 8. 整个模型
@@ -409,8 +411,8 @@ Markdown(shown("encoder_positions"))
 Markdown(shown("decoder"))
 
 # %% [markdown]
-# **To think about.** Batch 1 and batch 16: which formats gain, and does any gain more with 16 tokens than with one? A w8a16 layer reads half the bytes of
-# fp16. Why is it not twice as fast? And w8a8, with as few bytes?
+# **To think about.** Batch 1 and batch 16: which formats gain, and does any gain more with 16 tokens than with one? A w8a16 layer
+# reads half the bytes of fp16. Why is it not twice as fast? And why is w8a8 not, with as few bytes?
 
 # %% [markdown] lang="zh"
 # **想一想。** batch 1 与 batch 16：哪些格式变快了？有没有哪种在 16 个 token 时比 1 个时得到更多？w8a16 的层只读 fp16 一半的字节，为什么快不了一倍？字节同样少的 w8a8 呢？
@@ -418,8 +420,8 @@ Markdown(shown("decoder"))
 # %% [markdown]
 # ## 9. What would you ship?
 #
-# What a format costs in quality, from section 6, beside what it gains in a layer of 7 B, from section 8. The quality is that of a small model: a large one
-# has outliers of its own, so measure yours.
+# This shows what a format costs in quality, from section 6, beside its speed in a layer of a 7 B model, from section 8. The quality
+# is that of a small model; a large one has real outliers, so measure yours.
 
 # %% [markdown] lang="zh"
 # ## 9. 你会用哪一种？
@@ -436,19 +438,21 @@ for lab, row in costs.items():
     print(f"{lab:6} perplexity {row.perplexity / costs['fp16'].perplexity - 1:+8.1%}   {size}   {speed}")
 
 # %% [markdown]
-# **Decide, and say why, in two sentences each:** a chat on one GPU, one sequence at a time; a server with hundreds of sequences in a batch; an encoder of
-# images, thousands of tokens at a time; and single layers, by section 3.
+# **Decide, and say why, in two sentences each:** a chat on one GPU, one sequence at a time; a server with hundreds of sequences in a
+# batch; an image encoder with thousands of tokens at a time; and single layers, using section 3.
 #
-# One answer, by the numbers of an H200. With one token a layer waits for its weights, so few bytes win where they are multiplied as they come:
-# int4 with one scale a channel, rounded by GPTQ. W8A8 has few bytes too, but it finds the scales of $X$ in launches of their own before it multiplies.
-# Unpacking groups with zero points takes more instructions: the gptq layer has about half the bytes of the w8a16 layer, and is no faster.
-# Section 3's text is too short to name layers that need more than int4; where more text names some, int8 weights cost next to nothing in quality
-# and are as fast as groups. With hundreds of sequences in a batch each step has hundreds of tokens, and the gain is a loss: with 512 tokens and a
-# weight of 4096 x 4096, W4A16 is @bench{ratio("w4a16", "m512_n4096_k4096"):.2f} and W8A8 @bench{ratio("w8a8", "m512_n4096_k4096"):.2f} times as fast as fp16
-# (`docs/benchmarks.md`). There a small weight pays in memory, which holds more sequences, and costs time. With thousands of tokens a layer waits for its products, and weight-only formats
-# multiply in fp16 like everybody else: they save memory, not time. Only int8 times int8 has faster instructions, and the encoder shows what is left of
-# them once $X$ must be quantised as well: fused and compiled it comes near fp16 compiled alike, with half the bytes of weights and a higher peak of
-# memory, so measure before you ship it. And blocks of zeros: not without training them in.
+# One answer, with numbers from an H200: With one token a layer waits for its weights, so the format with the fewest bytes wins if it
+# is cheap to unpack: int4 with one scale per channel, rounded by GPTQ. W8A8 has few bytes too, but it needs separate launches to find
+# the scales of $X$ before it multiplies. Unpacking groups with zero points takes more instructions: the gptq layer has about half the
+# bytes of the w8a16 layer, and is no faster. Section 3's text is too short to show which layers need more than int4; if more text
+# shows some, int8 weights cost next to nothing in quality and are as fast as groups. With hundreds of sequences in a batch each step
+# has hundreds of tokens, and the gain becomes a loss: with 512 tokens and a weight of 4096 x 4096, W4A16 is
+# @bench{ratio("w4a16", "m512_n4096_k4096"):.2f} and W8A8 @bench{ratio("w8a8", "m512_n4096_k4096"):.2f} times as fast as fp16
+# (`docs/benchmarks.md`). There a small weight leaves memory for more sequences, but costs time. With thousands of tokens a layer
+# waits for its products, and weight-only formats multiply in fp16 too: they save memory, not time. Only int8 times int8 has faster
+# instructions, and the encoder shows what is left of the gain once $X$ must be quantised as well: fused and compiled, it is about as
+# fast as compiled fp16, with half the bytes of weights and a higher memory peak, so measure before you ship it. And do not ship
+# blocks of zeros without training the model with them.
 
 # %% [markdown] lang="zh"
 # **请作决定，每种情况用两句话说明理由：** 一块 GPU 上的聊天，一次一个序列；一台服务器，一个 batch 里有几百个序列；一个图像编码器，一次几千个 token；

@@ -10,9 +10,9 @@
 # | `w4a16` | int4, eight weights to a word | reading the weight |
 # | `dds` | mostly empty, in blocks of 32 x 32 | both, where nothing is stored |
 #
-# You need to know PyTorch. Triton is taught here, in ten warm-ups: you fill in a cell, and the cell after it says whether
-# it is right and, if not, what is wrong on which line. Nothing is handed in and there are no points.
-# What you write here, you use again in the labs.
+# You need to know PyTorch. Triton is taught here, in ten warm-ups: you fill in a cell, and the cell after it says whether it is right
+# and, if not, what is wrong and on which line. You hand in nothing, and there are no points. What you write here, you use again in
+# the labs.
 
 # %% [markdown] lang="zh"
 # # 为低位宽数据写 kernel
@@ -38,7 +38,7 @@
 #
 # The product takes $2MNK$ operations, a multiplication and an addition each.
 # It must also read $X$ and $W$ and write $Y$ at least once.
-# Divide the two and you have the **arithmetic intensity**: operations per byte moved.
+# Operations divided by bytes is the **arithmetic intensity**: operations per byte moved.
 
 # %% [markdown] lang="zh"
 # ## 1. 时间花在哪里？
@@ -59,27 +59,28 @@ for M in (1, 16, 512, 4096):
     print(f"M = {M:4}: fp16 {fp16:7.1f}, int8 weight {w8:7.1f}, int4 weight {w4:7.1f} operations per byte")
 
 # %% [markdown]
-# The parts of a GPU by name, as all notebooks use them:
+# The parts of a GPU, by the names that all notebooks use:
 #
 # | name | what it is |
 # |---|---|
-# | DRAM, or memory | large and slow; tensors lie there |
+# | DRAM, or memory | large and slow; holds the tensors |
 # | L2 | a cache in front of it, smaller and faster, for the whole GPU |
 # | multiprocessor, or SM | a GPU has many; each runs a few small programs at a time |
-# | registers, shared memory | what a program works on while it runs, on its SM: the fastest, and little of it |
-# | warp | 32 threads of an SM that run in step; the elements that a program works on are dealt out to them |
+# | registers, shared memory | what a program works on while it runs, on its SM: the fastest memory, and the smallest |
+# | warp | 32 threads of an SM that run in step; the elements that a program works on are distributed among them |
 # | tensor core | the part of an SM that multiplies small matrices of fp16 or int8 as a whole |
 #
-# A GPU has a number of its own: what its tensor cores can do while one byte arrives from DRAM.
-# For an H200 that is @bench{fp16_per_second / bytes_per_second:.0f} operations in fp16 (@bench{fp16_per_second / 1e12:.0f} TFLOP/s
-# divided by @bench{bytes_per_second / 1e12:.1f} TB/s), and twice that in int8 (@bench{2 * fp16_per_second / 1e12:.0f} TOP/s:
-# integers are not floating point, so not FLOP). These are peaks, at the highest clock of 1980 MHz. NVIDIA's data sheet has 989 TFLOP/s,
-# for 1830 MHz, and under a full load the power limit held the GPU of our benchmarks at 1590 to 1650.
+# Compare that with how many operations a GPU's tensor cores can do while one byte arrives from DRAM. For an H200 that is
+# @bench{fp16_per_second / bytes_per_second:.0f} operations in fp16 (@bench{fp16_per_second / 1e12:.0f} TFLOP/s divided by
+# @bench{bytes_per_second / 1e12:.1f} TB/s), and twice that in int8 (@bench{2 * fp16_per_second / 1e12:.0f} TOP/s: integers are not
+# floating point, so not FLOP). These are peaks, at the highest clock of 1980 MHz. NVIDIA's data sheet has 989 TFLOP/s, for 1830 MHz;
+# under full load the power limit held the GPU of our benchmarks at 1590 to 1650 MHz.
 #
-# - Below it you wait for **memory** (the product is *memory-bound*): one token, a few tokens. Fewer bytes per weight mean less time.
+# - Below that number you wait for **memory** (the product is *memory-bound*): one token, a few tokens. Fewer bytes per weight mean
+#   less time.
 # - Above it you wait for the **tensor cores** (*compute-bound*): many tokens. Cheaper products mean less time.
 #
-# That is the whole map of this lab. A drawing of it is called a roofline:
+# The whole lab follows from this. Drawn as a picture it is called a roofline:
 
 # %% [markdown] lang="zh"
 # GPU 的各个部分，所有 notebook 都用这些名称：
@@ -126,7 +127,7 @@ pictures.roofline(points, BYTES / 1e9, roofs, legend="the most that fp16 can do"
 # A Triton kernel is a function that runs many times at once. Each run is a **program**, and works on a **tile**:
 # a small block of numbers that it loads, changes and stores as a whole.
 #
-# A program asks for its number, computes which elements are its own, and goes:
+# A program asks for its number and computes which elements are its own:
 
 # %% [markdown] lang="zh"
 # ## 2. Triton
@@ -186,16 +187,16 @@ check("opening", step="add")
 # %% [markdown]
 # #### When it is wrong
 #
-# 1. Read the first sentence: it names the line, and the check shows what came back beside what was expected, wrong elements on red.
+# 1. Read the first sentence: it names the line. The check shows what came back beside what was expected, wrong elements on red.
 # 2. Say what the wrong elements have in common: one row, one tile, the last column, every eighth? That is most of the answer.
 # 3. Put `print("at", at)` into the function and run the check again: it shows what program 0 held, up to 40 lines. Prints cost nothing.
 # 4. `show_values("opening", step="add")` shows numbers: got, expected, difference.
 # 5. A shape that surprises you is usually a missing `[:, None]` or `[None, :]`. Print it.
 # 6. Make it smaller: one program, one tile, no tail. When that is right, bring the rest back, one thing at a time.
 # 7. Compute one wrong element by hand, with its row and column, and compare with what you printed.
-# 8. A right result and a complaint about memory: a mask is missing where nobody looked.
-# 9. Change one thing, then check. Two changes at once explain nothing.
-# 10. Still stuck: from the third try on the check says more, and "Where to look" opens at once.
+# 8. If the result is right but the check complains about memory, a mask is missing where it does not change the result.
+# 9. Change one thing, then check. After two changes at once you do not know which one mattered.
+# 10. Still stuck? From the third try on the check says more, and "Where to look" is open from the start.
 
 # %% [markdown] lang="zh"
 # #### 出错了怎么办
@@ -214,12 +215,12 @@ check("opening", step="add")
 # %% [markdown]
 # ### Warm-up 2: a mask
 #
-# A size seldom divides evenly into tiles. `triton.cdiv(n, BLOCK)` programs are enough, and the last of them reaches beyond
-# the end. The places of a tile are its **lanes**. A **mask**, a tile of true and false, switches some of them off:
+# A size is seldom a multiple of the tile. `triton.cdiv(n, BLOCK)` programs are enough, and the last of them reaches beyond
+# the end. The elements of a tile are its **lanes**. A **mask**, a tile of true and false, switches some of them off:
 # `tl.load(ptrs, mask=at < n, other=0.0)` gives `other` there and reads nothing, `tl.store(ptrs, x, mask=at < n)` writes nothing.
-# Without `other`, what a load gives there is undefined; write it, unless nobody looks at those lanes again.
+# Without `other`, the value there is undefined; write it, unless those lanes are never used again.
 #
-# Forget the mask and you read somebody else's memory. A GPU rarely notices; the checks here do, and tell you the line.
+# Forget the mask and you read memory outside the tensor. A GPU rarely notices; the checks here do, and tell you the line.
 
 # %% [markdown] lang="zh"
 # ### 练习 2：mask
@@ -247,8 +248,8 @@ check("opening", step="mask")
 # %% [markdown]
 # ### Warm-up 3: a tile with strides
 #
-# Memory has one dimension. A matrix has two, and a **stride** for each: how far apart neighbours along that axis lie,
-# in elements. As in PyTorch:
+# Memory has one dimension. A matrix has two, and a **stride** for each: the distance between neighbours along that axis, in elements.
+# As in PyTorch:
 
 # %% [markdown] lang="zh"
 # ### 练习 3：带 stride 的 tile
@@ -283,7 +284,7 @@ check("opening", step="tile")
 # %% [markdown]
 # ### Warm-up 4: two masks
 #
-# Each axis has its end. `rows < row_count` is a mask for the rows, `columns < column_count` one for the columns. Spread
+# Each axis has its own end. `rows < row_count` is a mask for the rows, `columns < column_count` one for the columns. Spread
 # them like the offsets, and join them with `&`, which binds more tightly than `<`: comparisons need their brackets.
 
 # %% [markdown] lang="zh"
@@ -341,19 +342,19 @@ check("opening", step="transpose")
 # %% [markdown]
 # ## 3. Quantisation: fewer bits for a number
 #
-# First the number formats that stay. **fp16** has eleven significant bits and ends at 65504; **bf16** reaches as far as fp32
-# and has eight significant bits. A value beyond the end of its type is an **overflow**: a float becomes inf, an integer
-# wraps around to the other end. In these labs activations are fp16, and sums are kept in fp32 or int32.
+# First the floating-point formats. **fp16** has eleven significant bits and ends at 65504; **bf16** has the range of fp32 and eight
+# significant bits. A value beyond the end of its type is an **overflow**: a float becomes inf, an integer wraps around to the other
+# end. In these labs activations are fp16, and sums are kept in fp32 or int32.
 #
-# Now fewer bits. Take a row of numbers. Find a **scale** $s$ so that the largest fits the largest integer, then round:
+# Now fewer bits. Take a row of numbers. Find a **scale** $s$ that maps the largest of them to the largest integer, then round:
 #
 # $$q = \mathrm{clamp}\big(\mathrm{round}(x / s),\ -128,\ 127\big), \qquad s = \max|x| / 127, \qquad x \approx s\,q$$
 #
 # For int4 the bounds are $-8$ and $7$, and $s = \max|x| / 7$.
 #
-# This is called *symmetric*. *Affine* quantisation has a second number, the **zero point** $z$: $x \approx s\,(q - z)$.
-# It wastes no levels on a row whose values lie on one side of zero, and zero is exact with it as well, since $z$ is an integer. But in a product each $z$ leaves a
-# term to subtract, $\sum_k (q_k - z)\,r_k = \sum_k q_k r_k - z \sum_k r_k$. Symmetric means $z = 0$: no such term.
+# This is called *symmetric*. *Affine* quantisation has a second number, the **zero point** $z$: $x \approx s\,(q - z)$. It wastes no
+# levels on a row whose values lie on one side of zero, and zero stays exact, since $z$ is an integer. But in a product each $z$
+# leaves a term to subtract, $\sum_k (q_k - z)\,r_k = \sum_k q_k r_k - z \sum_k r_k$. Symmetric means $z = 0$: no such term.
 
 # %% [markdown] lang="zh"
 # ## 3. 量化：用更少的位表示一个数
@@ -378,7 +379,7 @@ row = torch.randn(512)
 pictures.quantisation(row, float(row.abs().max() / 127), name="a well-behaved row")
 
 # %% [markdown]
-# Now one value is thirty times as large as the average. It sets the scale for everyone:
+# Now one value is thirty times as large as the average. It sets the scale for all of them:
 
 # %% [markdown] lang="zh"
 # 现在，其中一个值是平均大小的三十倍，所有值的 scale 都由它决定：
@@ -397,13 +398,12 @@ pictures.quantisation(row, float(row.abs().max() / 127), name="one outlier")
 # - find their scales while the model runs, from the values themselves: **dynamic** quantisation (`w8a8`);
 # - fix their scales beforehand, from sample inputs: **static** quantisation. Finding such scales is called **calibration**.
 #
-# How much a model suffers is measured on the model: by its accuracy, or, for a language model, by its **perplexity**, the
-# exponential of its average loss per token. Here a kernel has to compute what the format says, and that exactly.
+# How much a model suffers is measured on the model: by its accuracy, or, for a language model, by its **perplexity**, the exponential
+# of its average loss per token. In these labs a kernel only has to compute exactly what the format says.
 #
 # ### A loop, and a reduction
 #
-# A row may be longer than a tile. So a program walks along it and keeps what it has found so far in a tile of its own.
-# This one adds up rows:
+# A row may be longer than a tile. So a program loops along it and keeps its result so far in another tile. This one adds up rows:
 
 # %% [markdown] lang="zh"
 # 其余的值只能挤在中间的几个量化级里。所以，**哪些值共用一个 scale** 很关键：整个矩阵（**逐张量**，per tensor）、一行，还是更小的范围。
@@ -449,7 +449,7 @@ print(sums)
 # ### Warm-up 6: the scales of a row
 #
 # Your turn: the kernel that finds the scales of activations. `tl.abs`, `tl.max(tile, axis=1)` and `tl.maximum(a, b)` are what
-# you need. A row of zeros gets the scale 1, since somebody will divide by it: `tl.where(condition, a, b)`.
+# you need. A row of zeros gets the scale 1, since the next step divides by it: `tl.where(condition, a, b)`.
 
 # %% [markdown] lang="zh"
 # ### 练习 6：一行的 scale
@@ -479,9 +479,9 @@ def row_scales(
 check("opening", step="scales")
 
 # %% [markdown]
-# ## 4. Which scales a matrix product can live with
+# ## 4. Which scales work in a matrix product
 #
-# Say each element of $X$ and $W$ had a scale of its own, $x_{mk} = s_{mk}\,q_{mk}$ and $w_{nk} = t_{nk}\,r_{nk}$:
+# Suppose each element of $X$ and $W$ had a scale of its own, $x_{mk} = s_{mk}\,q_{mk}$ and $w_{nk} = t_{nk}\,r_{nk}$:
 #
 # $$y_{mn} = \sum_k s_{mk}\,t_{nk}\; q_{mk}\,r_{nk}$$
 #
@@ -495,12 +495,12 @@ check("opening", step="scales")
 # - one for each row of $W$ (**per output channel**) works;
 # - one for each column of $X$ (per *input* channel) does not: it varies along $k$ and stays inside.
 #
-# In between lies one scale for each **group** of, say, 128 neighbours along $k$. It leaves the sum over its group, not the
-# whole: each group's sum is scaled and added to an fp32 accumulator. That costs a multiplication for every element and group,
-# and an outlier spoils 128 values instead of a row. Formats with int4 weights often do it; these three labs do not.
+# In between is one scale for each **group** of, say, 128 neighbours along $k$. It can leave the sum over its group, but not the whole
+# sum: each group's sum is scaled and added to an fp32 accumulator. That costs a multiplication for every element and group, and an
+# outlier spoils 128 values instead of a row. Formats with int4 weights often use groups; these three labs do not.
 #
-# Multiplying by $s_m\,t_n$ happens once per element, while the sum is still in registers, before the store. Doing so within
-# the kernel, and not in another that reads $Y$ again, is called **fusion**. Is it the same as scaling first?
+# Multiplying by $s_m\,t_n$ happens once per element, while the sum is still in registers, before the store. Doing so within the
+# kernel, instead of in another one that reads $Y$ again, is called **fusion**. Is the result the same as when you scale first?
 
 # %% [markdown] lang="zh"
 # ## 4. 矩阵乘法容得下哪些 scale
@@ -535,9 +535,8 @@ print(f"largest difference: {float((inside - outside).abs().max()):.0e}, which i
 # %% [markdown]
 # ## 5. Four bits: eight weights to a word
 #
-# PyTorch has the dtype `torch.int4`, and no operations on it. So eight neighbours along $K$ share one int32 word, the first
-# in the lowest four bits.
-# Four bits hold 16 patterns, and they stand for $-8$ to $7$: a pattern above 7 means *minus 16*.
+# PyTorch has a dtype `torch.int4`, but no operations on it. So eight neighbours along $K$ share one int32 word, the first in the
+# lowest four bits. Four bits hold 16 patterns, and they stand for $-8$ to $7$: a pattern above 7 means *minus 16*.
 
 # %% [markdown] lang="zh"
 # ## 5. 四位：八个权重拼成一个字
@@ -553,7 +552,7 @@ pictures.int4_word(word)
 # %% [markdown]
 # ### Warm-up 7: pack
 #
-# The cell above did it with Python's numbers; do it with a tile. `q` is `[words, 8]`: row `i` becomes word `i`.
+# The cell above did it with Python integers; do it with a tile. `q` is `[words, 8]`: row `i` becomes word `i`.
 # You need `&`, `<<`, `tl.arange(0, 8)` spread over the rows, and `tl.sum(..., axis=1)`.
 
 # %% [markdown] lang="zh"
@@ -600,10 +599,10 @@ check("opening", step="unpack")
 # ## 6. Sparsity: skip what is zero
 #
 # A single zero saves nothing in a dense product: tensor cores multiply whole tiles. (Recent ones have a mode for 2:4 sparsity: at
-# least two of every four neighbours are zero, and more zeros save no more.) So here weights are pruned in **blocks** of 32 x 32. What is left is stored
-# as BSR, *block sparse row*:
+# least two of every four neighbours are zero; more zeros save nothing more.) So here weights are pruned in **blocks** of 32 x 32. The
+# rest is stored as BSR, *block sparse row*:
 #
-# - `values`: the blocks that are there, one after another;
+# - `values`: the blocks that are left, one after another;
 # - `col_indices`: the block column of each;
 # - `crow_indices`: where each block row begins. Row `r` owns the blocks from `crow[r]` up to, but not including, `crow[r + 1]`.
 
@@ -626,7 +625,7 @@ print("empty block rows:", (crow.diff() == 0).nonzero()[:, 0].tolist())
 pictures.bsr_pattern(crow, present.nonzero()[:, 1], 256)
 
 # %% [markdown]
-# Where a block row is empty, its two numbers are equal. No special case, just a loop that runs zero times.
+# If a block row is empty, its two numbers are equal. That needs no special case: the loop just runs zero times.
 #
 # ### Warm-up 9: a sparse matrix times a vector
 #
@@ -674,8 +673,8 @@ check("opening", step="bsr")
 # %% [markdown]
 # ## 7. A matrix product
 #
-# A program owns one tile of $Y$. It walks along $K$, multiplies two tiles with `tl.dot`, and adds up in fp32.
-# All three labs have this shape; only what happens between load and dot differs.
+# A program owns one tile of $Y$. It loops along $K$, multiplies two tiles with `tl.dot`, and accumulates in fp32. All three labs have
+# this structure; only what happens between load and dot differs.
 #
 # ### Warm-up 10: the product
 #
@@ -730,7 +729,7 @@ def multiply(
 check("opening", step="product")
 
 # %% [markdown]
-# It is a real kernel. Launch it yourself, with one program per tile:
+# This is a real kernel. Launch it yourself, with one program per tile:
 
 # %% [markdown] lang="zh"
 # 这是一个真正的 kernel。自己启动它试试，每个 tile 一个程序：
@@ -751,16 +750,16 @@ print(f"largest error: {float((y.double() - x.double() @ w.double().T).abs().max
 #
 # ### Configs
 #
-# Tile sizes decide the speed, and nobody can guess the best ones. So a kernel carries a list of them,
+# Tile sizes decide the speed, and nobody can guess the best ones. So a kernel has a list of them,
 # `@triton.autotune(configs=[triton.Config({"BLOCK_M": 64, ...}, num_warps=4, num_stages=3), ...], key=[...])`,
 # and Triton times them all. `num_warps` is how many groups of 32 threads share a tile. With `num_stages=3` the loads of a loop
 # run up to two iterations ahead of the products: `num_stages - 1` tiles are on their way while one is multiplied.
 #
 # ### On to the labs
 #
-# `w8a8`, `w4a16`, `dds`, in this order. Each is built in small steps like these, and put together from them, and after each step
-# a cell says `check("w8a8", step="load")`. That answer comes from the grader itself: same code, same tests.
-# `make grade` in a terminal grades everything you have saved.
+# `w8a8`, `w4a16`, `dds`, in this order. Each kernel is built from small steps like these, and each step has a check, such as
+# `check("w8a8", step="load")`. The answers come from the grader itself: same code, same tests. `make grade` in a terminal grades
+# everything you have saved.
 
 # %% [markdown] lang="zh"
 # 试一试：让 `range` 从 `BLOCK_K` 开始，或者在 `tl.dot` 里漏掉 `acc`，看看误差有多大。这两种错误，检查都会指出来。

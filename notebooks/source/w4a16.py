@@ -4,13 +4,13 @@
 # $$y_{mn} = s_n \sum_k x_{mk}\,q_{kn}, \qquad q_{kn} \in \{-8, \dots, 7\}$$
 #
 # - The weight arrives as int4, eight to an int32 word, with one fp16 scale $s_n$ for each output channel.
-# - The activations stay fp16: this is **weight-only** quantisation. Nothing about $X$ has to be found out while the model runs,
-#   and no error is made in it.
+# - The activations stay fp16: this is **weight-only** quantisation. Nothing has to be computed about $X$ while the model runs, and
+#   $X$ itself has no error.
 # - **Your kernel**, `W4A16_MM`, unpacks the words and multiplies. Unpacking is **fused** into the product: the fp16 weight exists
 #   in registers and shared memory, tile by tile, and never in DRAM.
 #
-# With one token, nearly all the time of a linear layer is reading its weight. Four bits instead of sixteen:
-# that is the prize. The price is unpacking.
+# With one token, a linear layer spends nearly all its time reading its weight. Four bits instead of sixteen is the gain. The price is
+# unpacking.
 
 # %% [markdown] lang="zh"
 # # W4A16：四分之一的字节
@@ -29,8 +29,8 @@
 # %% [markdown]
 # ## One word
 #
-# Eight neighbours along $K$, the first in the lowest four bits. Four bits are a **nibble**; one whose bits read 8 to 15 stands for
-# a negative number, minus 16:
+# Eight neighbours along $K$, the first in the lowest four bits. Four bits are a **nibble**. Patterns 8 to 15 stand for negative
+# numbers: subtract 16.
 
 # %% [markdown] lang="zh"
 # ## 一个字
@@ -91,8 +91,8 @@ pictures.quantisation(w, float(w.abs().max() / 7), bits=4, name="one output chan
 # `qweight` is `[K / 8, N]`, word `(j, n)` at `j * stride_wk + n * stride_wn`.
 # `first_k` is where the tile begins along $K$, a multiple of 8.
 #
-# $K$ and $N$ are multiples of 8, and seldom of your tile. A word is inside or outside as a whole, so the mask is one of
-# words, and what lies beyond is a word of zeros.
+# $K$ and $N$ are multiples of 8, but seldom of your tile. A word is entirely inside or entirely outside, so the mask is per word, and
+# words outside are loaded as 0.
 
 # %% [markdown] lang="zh"
 # ## 第 1 步：读取字
@@ -123,8 +123,8 @@ check("w4a16", step="load")
 # %% [markdown]
 # ## Step 2: unpack them
 #
-# From `[words, columns]` to `[8 * words, columns]`, in the order of $K$. The opening's `unpack` opened a row of words
-# so that each got a row of its own; here the eight elements of a word go *down*.
+# From `[words, columns]` to `[8 * words, columns]`, in the order of $K$. In the opening's `unpack` each word became a row of eight
+# elements; here the eight elements of a word go *down* the column.
 #
 # The sign: shift a nibble *left* until its top bit is the word's top bit, then right by 28.
 # On a signed integer `>>` copies the sign bit.
@@ -181,7 +181,7 @@ check("w4a16", step="dot")
 # %% [markdown]
 # ## Step 4: the loop
 #
-# Walk along $K$: a tile of $X$ (`load_tile`), the words beside it, unpack, multiply, add. `K` may end inside the last tile.
+# Loop along $K$: load a tile of $X$ (`load_tile`) and the words for the same k, unpack, multiply, add. `K` may end inside the last tile.
 
 # %% [markdown] lang="zh"
 # ## 第 4 步：循环
@@ -211,9 +211,9 @@ check("w4a16", step="loop")
 # %% [markdown]
 # ## Step 5: the epilogue
 #
-# $s_n$ does not depend on $k$, so it left the sum. Apply it once, while the sum is still in registers, and convert.
+# $s_n$ does not depend on $k$, so it can be moved out of the sum. Apply it once, while the sum is still in registers, and convert.
 #
-# Mind the order. fp16 ends at 65504; a sum of $x q$ may lie beyond it and its scaled value well below. A number too large
+# Mind the order. fp16 ends at 65504; a sum of $x q$ may be beyond that although its scaled value is well below. A number too large
 # for its type becomes inf (**overflow**), and no scale brings it back.
 
 # %% [markdown] lang="zh"
@@ -238,15 +238,15 @@ check("w4a16", step="epilogue")
 # %% [markdown]
 # ## The kernel
 #
-# All the pieces are there. Put together, none rewritten, they are a kernel worth 60 points:
+# You have all the pieces. Put together unchanged, they are a kernel worth 60 points:
 #
 # 1. Which tile of $Y$ is this program's? `pid = tl.program_id(0)` counts tiles row by row, and `tl.cdiv(N, BLOCK_N)` tiles
 #    make a row of tiles. From `pid`, `rows` and `columns`, as in W8A8.
 # 2. The scales of its columns: one load of one axis, masked at `N`.
 # 3. `accumulate(...)`, then `apply_scales(...)`, then `store_tile(...)`, which is given above.
 #
-# They go where `pass` stands. What may stand above the kernel, more configs and helpers, is for later.
-# Leave `SPLIT_K` alone, too: with 1 it changes nothing.
+# Write this in place of `pass`. More configs and helpers above the kernel are for later.
+# Leave `SPLIT_K` alone, too: while it is 1 it changes nothing.
 
 # %% [markdown] lang="zh"
 # ## kernel
@@ -307,10 +307,10 @@ from grader.notebook import show_memory, show_programs, show_warp
 show_memory("w4a16", program=5)
 
 # %% [markdown]
-# `qweight` counts words. "Distinct" is what DRAM must deliver; what goes beyond it comes from caches, but each load is an
+# `qweight` counts words. "Distinct" is what DRAM must deliver; repeated loads come from caches, but each load is an
 # instruction all the same.
 #
-# Which thread holds which nibble after the load, and what a warp touches. Memory comes in sectors of 32 bytes:
+# The next cell shows which thread holds which nibble after the load, and what a warp touches. Memory comes in sectors of 32 bytes:
 
 # %% [markdown] lang="zh"
 # `qweight` 按字计数。“distinct”（去重之后）是 DRAM 必须送来的量；超出它的部分由缓存提供，但每次读取都照样是一条指令。
@@ -321,7 +321,8 @@ show_memory("w4a16", program=5)
 show_warp("w4a16")
 
 # %% [markdown]
-# Who makes which tile of $Y$. When a config splits $K$ (`config=...` picks one), the second picture says who takes which part:
+# The next cell shows which program computes which tile of $Y$. If a config splits $K$ (`config=...` picks one), the second picture
+# shows which program takes which part:
 
 # %% [markdown] lang="zh"
 # $Y$ 的各个 tile 分别由谁来算。如果 config 把 $K$ 切开（用 `config=...` 选一个），第二张图说明谁负责哪一段：
@@ -332,13 +333,14 @@ show_programs("w4a16")
 # %% [markdown]
 # ## How fast can it get?
 #
-# Right is 60 points. Fast is the other 40. This is the path, one idea per step, and what each step's own kernel earns:
+# A correct kernel is worth 60 points, a fast one the other 40. This is the path, one idea per step, with the points that each step's
+# own kernel earns:
 #
 # @ladder w4a16: m1_n4096_k4096 m16_n4096_k4096 m512_n4096_k4096
 #
-# Each step below has one change, one number to predict and one cell that checks. Predict first: being wrong is free, and a surprise
-# teaches most. Then change the kernel above, run its cell, and look again. A step that your kernel has
-# taken already says so.
+# Each step below has one change, one number to predict and one cell that checks. Predict first: a wrong prediction costs nothing, and
+# a surprise teaches most. Then change the kernel above, run its cell, and check again. If your kernel has already taken a step, the
+# check says so.
 #
 # The checks measure no time. They look at what the compiler made of your kernel for an H200 (the instructions of one iteration of the
 # loop, the registers, the shared memory), at the grid, and at the bytes that the interpreter counts on a small problem. They are
@@ -365,8 +367,8 @@ show_programs("w4a16")
 # %% [markdown]
 # ### Faster, step 1: the scales leave the loop
 #
-# The scale of a column is constant along $K$, so it need not touch a weight. Then the loop multiplies bare integers, which fp16 holds
-# exactly.
+# The scale of a column is constant along $K$, so it need not be applied to each weight. Then the loop multiplies plain integers,
+# which are exact in fp16.
 #
 # @speed w4a16: epilogue
 
@@ -390,8 +392,8 @@ check("w4a16", speed="epilogue")
 # %% [markdown]
 # ### Faster, step 2: whole words
 #
-# Eight weights share a word. A kernel that loads a word for each of them loads it eight times: that costs no trip to DRAM, since
-# L2 has it, but an instruction each.
+# Eight weights share a word. A kernel that loads a word for each of them loads it eight times: that costs no extra DRAM traffic,
+# since L2 has it, but one instruction each.
 #
 # @speed w4a16: words
 
@@ -415,10 +417,10 @@ check("w4a16", speed="words")
 # %% [markdown]
 # ### Faster, step 3: two nibbles at a time, without a conversion
 #
-# An integer becomes a float by an instruction of its own, at a fraction of the rate of a multiply-add, once for every weight. But an fp16
-# number between 1024 and 2048 has steps of 1: the bits `0x6400 | u` *are* the number $1024 + u$, for $u$ of 0 to 15. A nibble in two's
-# complement whose sign bit is flipped is $u = q + 8$. So two nibbles in the two halves of an int32 are two fp16 numbers, and one subtraction
-# leaves both weights.
+# Converting an integer to a float takes an instruction for every weight, at a fraction of the rate of a multiply-add. But an fp16
+# number between 1024 and 2048 has steps of 1: the bits `0x6400 | u` *are* the number $1024 + u$, for $u$ of 0 to 15. A nibble in
+# two's complement whose sign bit is flipped is $u = q + 8$. So two nibbles in the two halves of an int32 are two fp16 numbers, and
+# one subtraction gives both weights.
 #
 # @speed w4a16: nibbles
 
@@ -445,8 +447,9 @@ check("w4a16", speed="nibbles")
 # ### Faster, step 4: one token: work for every multiprocessor
 #
 # With one token, 4096 columns in tiles of 64 are 64 programs, on a GPU with 132 multiprocessors. `SPLIT_K` programs share a tile,
-# each takes a part of $K$, and `tl.atomic_add` joins them. $Y$ then arrives zeroed, and the zeroing is timed. With a `SPLIT_K` of 1 it does not, so keep
-# the plain store for that: `if SPLIT_K == 1:` is decided for each config when it is compiled. Fewer rows in a tile help, too.
+# each takes a part of $K$, and `tl.atomic_add` joins them. $Y$ then arrives zeroed, and the zeroing is timed. With a `SPLIT_K` of 1
+# it is not zeroed, so keep the plain store for that: `if SPLIT_K == 1:` is decided for each config when it is compiled. Fewer rows
+# per tile help, too.
 #
 # @speed w4a16: split
 
@@ -476,8 +479,8 @@ check("w4a16", speed="split")
 # unpacked weights, four times the bytes of the words, go through shared memory in every iteration, unless they come first and each
 # thread unpacks just the nibbles that it multiplies.
 #
-# Which nibbles are a thread's? In that operand lane t of a warp holds two neighbours along k of row t // 4. The lanes of a word and of
-# eight rows of $W$ (the rows 8 further down and the words beside it are again these lanes'):
+# Which nibbles does a thread need? In that operand, lane t of a warp holds two neighbours along k of row t // 4. For one word of each
+# of eight rows of $W$ these are the lanes (they repeat for the rows 8 further down and for the words beside them):
 #
 # ```text
 # k       0  1  2  3  4  5  6  7
@@ -488,7 +491,7 @@ check("w4a16", speed="split")
 # n = 7  28 28 29 29 30 30 31 31
 # ```
 #
-# Four lanes read the same word and open a byte each. These ten lines of the solution's PTX are all it takes (`BLOCK_M` = 16, sm_90):
+# Four lanes read the same word and unpack one byte each. It takes only these ten lines of the solution's PTX (`BLOCK_M` = 16, sm_90):
 #
 # ```text
 # shl.b32       %r5, %r3, 3                  // 8 * thread
@@ -557,11 +560,11 @@ check("w4a16", speed="registers")
 # %% [markdown]
 # ### Faster, step 6: one token, without atomics
 #
-# What still waits, with one token: $Y$ is zeroed, and added to by atomics. Could the warps of *one* program share $K$ instead, so that
-# there are enough programs without `SPLIT_K`?
+# What still takes time with one token: $Y$ is zeroed and added to with atomics. Could the warps of *one* program share $K$ instead,
+# so that there are enough programs without `SPLIT_K`?
 #
-# A batch of small products is multiplied by the older mma.sync. There the compiler gives a lane four neighbours along k, and which k
-# these are is free, as long as $X$ has the same order. So a lane may take a whole word. The lanes of 32 k and eight rows of $W$:
+# A batched tl.dot of small tiles uses the older mma.sync. There the compiler gives a lane four neighbours along k, and the order of k
+# is free, as long as $X$ has the same order. So a lane may take a whole word. These are the lanes for 32 k and eight rows of $W$:
 #
 # ```text
 # k        0-7  8-15 16-23 24-31
@@ -630,9 +633,8 @@ check("w4a16", speed="slices")
 # %% [markdown]
 # ### By the clock
 #
-# **Your levers:** configs (up to 16), `SPLIT_K`, how a word is unpacked, which operand `tl.dot` gets first. With 512 tokens nobody here beats
-# cuBLAS: the products are fp16 products either way, so the floor is the same for both
-# (@bench{1e6 * 2 * 512 * 4096**2 / fp16_per_second:.0f} us at the tensor cores' peak, where cuBLAS takes
+# **Your levers:** configs (up to 16), `SPLIT_K`, how a word is unpacked, which operand `tl.dot` gets first. With 512 tokens no kernel
+# here beats cuBLAS: the products are fp16 either way, so the lower bound is the same for both (@bench{1e6 * 2 * 512 * 4096**2 / fp16_per_second:.0f} us at the tensor cores' peak, where cuBLAS takes
 # @bench{cublas_us("w4a16", "m512_n4096_k4096"):.0f}), and unpacking comes on top.
 
 # %% [markdown] lang="zh"
@@ -648,8 +650,9 @@ check_speed("w4a16")
 # %% [markdown]
 # ## Questions
 #
-# The first four have numbers of your own, drawn from your name, and mark themselves. Write your name once, as it stands in the list of
-# your class. An answer is a number, or arithmetic such as `2 * 3 / 4`; the cell below it says whether it is right, and if not, what to look at.
+# The first four have numbers of your own, drawn from your name, and are marked automatically. Write your name once, as in your class
+# list. An answer is a number, or arithmetic such as `2 * 3 / 4`; the cell below says whether it is right, and if not, what to look
+# at.
 
 # %% [markdown] lang="zh"
 # ## 思考题
@@ -752,9 +755,9 @@ check_answer("w4a16", "nibble")
 # **6. 顺序。** 假设你的 kernel 按 0、4、1、5、2、6、3、7 的顺序拆开每个字。在不重排权重的前提下，结果还可能正确吗？为什么有人想这样做？
 
 # %% [markdown] answer="w4a16_question_order" points=2
-# Yes: a sum does not depend on the order of its terms, so if the columns of $X$ are loaded in the same order, each product
-# still meets its partner. One may want it because some orders are cheaper to make: elements $j$ and $j + 4$ sit 16 bits apart, so one
-# operation on the word treats both as the two halves of a pair of fp16 numbers.
+# Yes: a sum does not depend on the order of its terms, so if the columns of $X$ are loaded in the same order, each weight is still
+# multiplied by its own element of $X$. One may want it because some orders are cheaper to make: elements $j$ and $j + 4$ sit 16 bits
+# apart, so one operation on the word treats both as the two halves of a pair of fp16 numbers.
 
 # %% [markdown] lang="zh"
 # 可能：求和与各项的顺序无关，只要按同样的顺序读取 $X$ 的列，每个乘积仍然配对正确。想这样做，是因为有些顺序拆起来更省：元素 $j$ 和 $j + 4$ 相隔 16 位，
@@ -762,7 +765,7 @@ check_answer("w4a16", "nibble")
 
 # %% [markdown]
 # **7. Predict, then look.** On an H200, $N = K = 4096$: how many times as fast as cuBLAS fp16 is the reference solution with 64 tokens?
-# Nothing is marked here: write down what you expect before the next cell shows what was measured.
+# This is not marked: write down what you expect before the next cell shows the measurement.
 
 # %% [markdown] lang="zh"
 # **7. 先预测，再看。** 在 H200 上，$N = K = 4096$，64 个 token：参考答案是 cuBLAS fp16 的几倍速？

@@ -29,9 +29,9 @@
 # include notebooks/source/parts/setup.py
 
 # %% [markdown]
-# ## How much is one scale for?
+# ## How many weights share a scale?
 #
-# A scale is $\max|w| / 127$ over the elements that share it: the largest one decides how coarse all the others become.
+# A scale is $\max|w| / 127$ over the elements that share it: the largest one decides how coarsely all the others are rounded.
 #
 # - **per tensor**: one scale for the whole weight,
 # - **per channel**: one for each row of the stored weight $[N, K]$, that is for each output,
@@ -72,13 +72,13 @@ for name, group in (("per tensor", weight.numel()), ("per channel", weight.shape
     print(f"{name:18} error {whole:6.2%}, median channel {median:6.2%}, scales {scales_bytes:6} bytes = {scales_bytes / weight.numel():.1%} of the weight")
 
 # %% [markdown]
-# The step from tensor to channel is the large one, above all for the small channels: one scale for all of them is made by the largest.
-# It costs next to nothing, in bytes and in time, because a scale that is constant along $K$ leaves the sum:
+# The step from tensor to channel helps most, above all for the small channels: a shared scale is set by the largest channel. It costs
+# almost nothing, in bytes and in time, because a scale that is constant along $K$ can be moved out of the sum:
 #
 # $$\sum_k x_{mk}\,(s_n q_{kn}) = s_n \sum_k x_{mk}\,q_{kn}$$
 #
-# A scale for each group does not leave it whole. The kernel has to scale a partial sum for each group, or every weight before the
-# product. With eight bits the gain is small; with four it is needed, which is why int4 formats have groups.
+# A scale for each group cannot be moved out of the whole sum. The kernel has to scale a partial sum for each group, or every weight
+# before the product. With eight bits groups gain little; with four they are needed, which is why int4 formats have them.
 #
 # One channel of the same weight, with an outlier, and its 256 levels:
 
@@ -100,12 +100,12 @@ pictures.quantisation(row, float(row.abs().max() / 127), bits=8, name="one outpu
 # %% [markdown]
 # ## "There is no hardware for it"
 #
-# An article says (`claims.ipynb` names it, and tries its claim): tensor cores multiply fp16 by fp16 and int8 by int8, and never fp16 by int8;
-# so W8A8 is accelerated and W8A16 is not. The first half is true. `tl.dot(x, q)` with an fp16 `x` and an int8 `q` does not compile, so the weight must become fp16 in the kernel,
-# and the products are then those of fp16, no faster.
+# An article says (`claims.ipynb` names it, and tests its claim): tensor cores multiply fp16 by fp16 and int8 by int8, and never fp16
+# by int8; so W8A8 is accelerated and W8A16 is not. The first half is true. `tl.dot(x, q)` with an fp16 `x` and an int8 `q` does not
+# compile, so the weight must become fp16 in the kernel, and the products are then those of fp16, no faster.
 #
-# But the products are not what takes time when there are few tokens. A cell of arithmetic, with the peaks of an
-# H200, @bench{bytes_per_second / 1e12:.1f} TB/s and @bench{fp16_per_second / 1e12:.0f} TFLOP/s in fp16:
+# But with few tokens it is not the products that take time. The next cell computes this, with the peaks of an H200,
+# @bench{bytes_per_second / 1e12:.1f} TB/s and @bench{fp16_per_second / 1e12:.0f} TFLOP/s in fp16:
 
 # %% [markdown] lang="zh"
 # ## “没有硬件支持”
@@ -127,8 +127,7 @@ for M in (1, 16, 64, 256, 512, 4096):
 
 # %% [markdown]
 # What is gained is **bytes**. At $M = 1$ that is about half of fp16's time at best (cuBLAS fp16 takes
-# @bench{cublas_us("w4a16", "m1_n4096_k4096"):.1f} us there); with hundreds of tokens it is nothing, and the conversion comes on top.
-# So the article's sentence is right about products, and wrong about a model that writes one token at a time.
+# @bench{cublas_us("w4a16", "m1_n4096_k4096"):.1f} us there); with hundreds of tokens nothing is gained, and the conversion comes on top. So the article is right about products, and wrong about a model that writes one token at a time.
 #
 # Half of the *memory* is saved in any case, however many tokens there are.
 #
@@ -169,15 +168,15 @@ for M in (1, 16, 64, 256, 512, 4096):
 # %% [markdown]
 # ## Step 1: fp16 from bytes
 #
-# `q.to(tl.float16)` is right. It is one conversion instruction for each weight, and these run at a fraction of the rate of others.
+# `q.to(tl.float16)` is right. It takes one conversion instruction for each weight, and these run at a fraction of the rate of others.
 #
-# There is another way, which only moves bits. The fp16 number with the bits `0x6400` is 1024, and its lowest bit counts for 1: put a number
+# There is another way, without a conversion. The fp16 number with the bits `0x6400` is 1024, and its lowest bit is worth 1: put a number
 # $u$ from 0 to 255 into the low byte, and it is $1024 + u$. Flip the sign bit of `q`, and the byte is $u = q + 128$. So
 #
 # $$(q\ \&\ \mathtt{0xFF}) \oplus \mathtt{0x6480}$$
 #
 # are the bits of $1152 + q$: take them as fp16 (`.to(tl.float16, bitcast=True)`) and subtract 1152. `q.to(tl.int16)` gives the bits room.
-# Take either way; both are exact.
+# Use either one; both are exact.
 
 # %% [markdown] lang="zh"
 # ## 第 1 步：由字节得到 fp16
@@ -207,7 +206,7 @@ check("w8a16", step="convert")
 # %% [markdown]
 # ## Step 2: one dot
 #
-# fp16 operands, fp32 accumulator. Which of the two tiles has to change its type?
+# fp16 operands, fp32 accumulator. Which of the two tiles has to be converted?
 
 # %% [markdown] lang="zh"
 # ## 第 2 步：一次 dot
@@ -228,7 +227,7 @@ check("w8a16", step="dot")
 # %% [markdown]
 # ## Step 3: the loop
 #
-# Walk along $K$: a tile of $X$, the tile of the weight beside it, multiply, add. $K$ may end inside the last tile, and the
+# Loop along $K$: load a tile of $X$ and the tile of the weight for the same k, multiply, add. $K$ may end inside the last tile, and the
 # columns of the weight may be further apart than $K$: use `stride_wk` and `stride_wn`.
 
 # %% [markdown] lang="zh"
@@ -261,8 +260,8 @@ check("w8a16", step="loop")
 # %% [markdown]
 # ## Step 4: the epilogue
 #
-# $s_n$ left the sum. Apply it once, while the sum is still in fp32, and convert to fp16 after that: int8 integers are sixteen times as large as
-# those of int4, so sums beyond fp16's 65504 are nothing unusual here, and inf stays inf.
+# $s_n$ was moved out of the sum. Apply it once, while the sum is still in fp32, and convert to fp16 after that: int8 integers are
+# sixteen times as large as those of int4, so sums beyond fp16's 65504 are common here, and inf stays inf.
 
 # %% [markdown] lang="zh"
 # ## 第 4 步：收尾（epilogue）
@@ -291,8 +290,8 @@ check("w8a16", step="epilogue")
 # 2. The scales of its columns: one load of one axis, masked at `N`.
 # 3. `accumulate(...)`, then `apply_scales(...)`, then `store_tile(...)`.
 #
-# They go where `pass` stands. What may stand above the kernel, more configs and helpers, is for later; so is `SPLIT_K`, which with 1
-# changes nothing.
+# Write this in place of `pass`. More configs and helpers above the kernel are for later; so is `SPLIT_K`, which changes nothing while
+# it is 1.
 
 # %% [markdown] lang="zh"
 # ## kernel
@@ -366,9 +365,9 @@ show_programs("w8a16")
 # %% [markdown]
 # ## One token
 #
-# With $M = 1$, `tl.dot` multiplies a tile of at least 16 rows, of which 15 are empty. The lecture tells how PyTorch's compiler
-# got around that: the product element by element, and a sum along $K$, `torch.sum(x.unsqueeze(-1) * w, dim=-2)`. Its kernel was faster than both the
-# quantised one with `tl.dot` and the one in fp16, though it uses no tensor core at all.
+# With $M = 1$, `tl.dot` multiplies a tile of at least 16 rows, of which 15 are empty. According to the lecture, PyTorch's compiler
+# avoids that with an elementwise product and a sum along $K$, `torch.sum(x.unsqueeze(-1) * w, dim=-2)`. Its kernel was faster than
+# both the quantised one with `tl.dot` and the one in fp16, though it uses no tensor core at all.
 #
 # ### Step 5: the product without a matrix instruction
 
@@ -394,11 +393,12 @@ check("w8a16", step="one")
 # %% [markdown]
 # ## How fast can it get?
 #
-# Right is 60 points. Fast is the other 40. The way of the reference solution, one idea a step, each of which an H200 has timed:
+# A correct kernel is worth 60 points, a fast one the other 40. This is how the reference solution became fast, one idea per step,
+# each timed on an H200:
 #
-# 1. **Naive**: one tile for all sizes, `tl.dot`. With one token it multiplies rows of nothing, and 64 programs read the whole weight.
+# 1. **Naive**: one tile for all sizes, `tl.dot`. With one token it multiplies empty rows, and only 64 programs read the whole weight.
 # 2. **GEMV**: for one token the product element by element and one sum along $K$, with few columns per program, so that there are enough programs.
-#    By itself this was slower than the naive tile: each iteration waits for its few bytes.
+#    By itself this was slower than the naive kernel: each iteration waits for its few bytes.
 # 3. **Wide loads**: neighbours along $K$ in one thread, 16 bytes a load, several tiles in flight.
 # 4. **Split-K**: with a few tokens `tl.dot` pays again; `SPLIT_K` programs share a tile of $Y$, each takes a part of $K$, atomics join them.
 # 5. **One kernel for all $M$**: the weight first, `tl.dot(w, x)`, unpacked by bits in the registers that multiply it; tall tiles for many tokens.
@@ -432,12 +432,12 @@ check("w8a16", step="one")
 # 它们不计分，计分的是最后的计时。
 
 # %% [markdown]
-# ### Faster, step 1: one token, a form of its own
+# ### Faster, step 1: a separate loop for one token
 #
-# Your kernel as it is has 64 columns per tile, 64 programs in all, and an H200 has 132 multiprocessors. `multiply_one` shows another form, for
-# `BLOCK_M == 1`: element by element, without `tl.dot`. In the loop put its sum off: keep the products of all iterations in a tile of fp32, and sum
-# once, after the loop. And ask
-# `tl.range(..., num_stages=4)` for loads ahead, which a loop without `tl.dot` does not get by itself.
+# Your kernel as it is has 64 columns per tile, 64 programs in all, and an H200 has 132 multiprocessors. `multiply_one` shows another
+# form, for `BLOCK_M == 1`: element by element, without `tl.dot`. Do not sum inside the loop: accumulate the products of all
+# iterations in a tile of fp32, and sum once, after the loop. And use `tl.range(..., num_stages=4)` to load ahead, which a loop
+# without `tl.dot` does not do by itself.
 #
 # @speed w8a16: one
 
@@ -515,7 +515,7 @@ check("w8a16", speed="registers")
 # %% [markdown]
 # ### By the clock
 #
-# With 512 tokens nobody can be much faster than cuBLAS: the products are fp16 products either way.
+# With 512 tokens no kernel can be much faster than cuBLAS: the products are fp16 either way.
 
 # %% [markdown] lang="zh"
 # ### 实测计时
@@ -528,8 +528,9 @@ check_speed("w8a16")
 # %% [markdown]
 # ## Questions
 #
-# The first four have numbers of your own, drawn from your name, and mark themselves. Write your name once, as it stands in the list of
-# your class. An answer is a number, or arithmetic such as `2 * 3 / 4`; the cell below it says whether it is right, and if not, what to look at.
+# The first four have numbers of your own, drawn from your name, and are marked automatically. Write your name once, as in your class
+# list. An answer is a number, or arithmetic such as `2 * 3 / 4`; the cell below says whether it is right, and if not, what to look
+# at.
 
 # %% [markdown] lang="zh"
 # ## 思考题

@@ -3,14 +3,14 @@
 #
 # $$y_{mn} = s_m\,t_n \sum_k q_{mk}\,r_{nk}, \qquad q_{mk} = \mathrm{clamp}\big(\mathrm{round}(x_{mk} / s_m), -128, 127\big)$$
 #
-# - The weight arrives as int8: $r$, with one scale $t_n$ for each output channel. That was done once, long ago.
-# - The activations arrive as fp16. **Your kernel** turns them into int8: $q$, with one scale $s_m$ for each token.
+# - The weight arrives as int8: $r$, with one scale $t_n$ for each output channel. It was quantised once, beforehand.
+# - The activations arrive as fp16. **Your kernel** quantises them to int8: $q$, with one scale $s_m$ for each token.
 # - The sum is over integers, so it runs on the int8 tensor cores, whose peak rate is twice that of fp16, and it is exact: a product is
 #   at most $2^{14}$, and int32 holds every sum of fewer than $2^{17} = 131072$ of them without overflow.
 #
-# This is **dynamic** quantisation: a token's scale comes from that token, while the model runs. **Static** quantisation
-# fixes the scales beforehand, from sample inputs; finding them is called **calibration**. It saves the pass over $X$ that
-# finds the maxima, and an input unlike the samples is clamped.
+# This is **dynamic** quantisation: a token's scale comes from that token, while the model runs. **Static** quantisation fixes the
+# scales beforehand, from sample inputs; finding them is called **calibration**. It saves the pass over $X$ that finds the maxima, but
+# inputs unlike the samples are clamped.
 #
 # Quantising and rescaling are **fused** into the product: the int8 copy of $X$ and the int32 sums live in registers and
 # shared memory, and never travel to DRAM and back.
@@ -53,8 +53,8 @@ scale = x.abs().amax(dim=1) / 127
 pictures.quantisation(x[0], float(scale[0]), name="one token")
 
 # %% [markdown]
-# The scale is an input of the kernel, and somebody may pass one that is too small. Then values beyond 127
-# pile up at the ends. That is what the clamp is for:
+# The scale is an input of the kernel, and it may be too small. Then values beyond 127 pile up at the ends. That is what the clamp is
+# for:
 
 # %% [markdown] lang="zh"
 # scale 是 kernel 的输入，传进来的值有可能太小。这时超出 127 的值会堆在两端。钳位就是为此而设的：
@@ -65,13 +65,14 @@ pictures.quantisation(x[0], 0.4 * float(scale[0]), name="a scale too small")
 # %% [markdown]
 # ## The layer around your kernel
 #
-# This is given. Read it once: it says what your kernel is called with.
-# `naive` is the same result in plain PyTorch, slow and right.
-# The layer computes `input_scale` before it calls your kernel. The opening's warm-up `scales` was a kernel for that.
-# So the clock of this lab does not see it, and a library that finds the scales itself pays for that inside its time. Keep it in
-# mind when you compare: on an H200 and with 4096 tokens the solution took @bench{time_us("w8a8", "m4096_n4096_k4096"):.0f} us with the scales given,
-# GemLite's dynamic kernel @bench{time_us("w8a8", "m4096_n4096_k4096", "GemLite A8W8 dynamic"):.0f} us and torchao's @bench{time_us("w8a8", "m4096_n4096_k4096", "torchao int8 dynamic, torch.compile"):.0f} us with the scales found, and
-# PyTorch's product alone, with X quantised beforehand and nothing rescaled, @bench{time_us("w8a8", "m4096_n4096_k4096", "torch._int_mm alone"):.0f} us.
+# This is given. Read it once: it shows which arguments your kernel gets. `naive` computes the same result in plain PyTorch, slowly.
+# The layer computes `input_scale` before it calls your kernel. The opening's warm-up `scales` was a kernel for that. So this lab's
+# times do not include it, while a library that finds the scales itself needs time for it. Keep that in mind when you compare: on an
+# H200 and with 4096 tokens the solution took @bench{time_us("w8a8", "m4096_n4096_k4096"):.0f} us with the scales given, GemLite's
+# dynamic kernel @bench{time_us("w8a8", "m4096_n4096_k4096", "GemLite A8W8 dynamic"):.0f} us and torchao's
+# @bench{time_us("w8a8", "m4096_n4096_k4096", "torchao int8 dynamic, torch.compile"):.0f} us with the scales found, and PyTorch's
+# product alone, with X quantised beforehand and nothing rescaled,
+# @bench{time_us("w8a8", "m4096_n4096_k4096", "torch._int_mm alone"):.0f} us.
 
 # %% [markdown] lang="zh"
 # ## 包在 kernel 外面的层
@@ -117,10 +118,10 @@ check("w8a8", step="load")
 #
 # Divide each row by its scale, round to the nearest integer, clamp, convert.
 #
-# `.to(tl.int8)` alone cuts fractions off, and that is not rounding. There is no `tl.round`;
-# `tl.floor(v + 0.5)` is one way to the nearest integer. It sends ties up, `torch.round` sends them to the even neighbour; both are accepted.
-# `tl.minimum` and `tl.maximum` clamp. Clamp *before* you convert: a float that does not fit int8 is an **overflow**, and what
-# its conversion gives is undefined. On the GPUs of today 128 often becomes -128.
+# `.to(tl.int8)` alone truncates, which is not rounding to nearest. There is no `tl.round`; `tl.floor(v + 0.5)` is one way to the
+# nearest integer. It rounds ties up, `torch.round` rounds them to even; both are accepted. `tl.minimum` and `tl.maximum` clamp. Clamp
+# *before* you convert: a float that does not fit int8 is an **overflow**, and the result of its conversion is undefined. On today's
+# GPUs 128 often becomes -128.
 
 # %% [markdown] lang="zh"
 # ## 第 2 步：量化
@@ -147,8 +148,8 @@ check("w8a8", step="quantise")
 # %% [markdown]
 # ## Step 3: one dot
 #
-# `tl.dot` multiplies two tiles and adds to a third. int8 operands want an int32 accumulator, and their product is int32
-# whatever you ask for; `out_dtype=tl.int32` says it to the reader.
+# `tl.dot` multiplies two tiles and adds to a third. int8 operands need an int32 accumulator, and their product is always int32;
+# `out_dtype=tl.int32` makes that visible.
 
 # %% [markdown] lang="zh"
 # ## 第 3 步：一次 dot
@@ -169,8 +170,8 @@ check("w8a8", step="dot")
 # %% [markdown]
 # ## Step 4: the loop
 #
-# Now walk along $K$, `BLOCK_K` columns of $X$ at a time, and add up, as in the opening's `multiply`: a sum that begins with zeros
-# (int32 here), and a loop. Call your own functions from the steps above.
+# Now loop along $K$, `BLOCK_K` columns of $X$ at a time, and add up, as in the opening's `multiply`: an accumulator that starts at
+# zero (int32 here), and a loop. Call your own functions from the steps above.
 #
 # The weight arrives as `[K, N]`: row `k`, column `n`. Its strides are parameters like those of $X$, and `load_tile` loads
 # it as well: its rows end at `K`, its columns at `N`. `K` may end inside the last tile.
@@ -209,7 +210,7 @@ check("w8a8", step="loop")
 # ## Step 5: the epilogue
 #
 # Both scales come in here, once for each element of $Y$: $s_m$ goes down the rows, $t_n$ across the columns.
-# The sum is still in registers. Mind the order: fp16 ends at 65504, and an integer sum soon lies beyond it.
+# The sum is still in registers. Mind the order: fp16 ends at 65504, and an integer sum is soon larger than that.
 
 # %% [markdown] lang="zh"
 # ## 第 5 步：收尾（epilogue）
@@ -231,7 +232,7 @@ check("w8a8", step="epilogue")
 # %% [markdown]
 # ## Step 6: store
 #
-# The other end of `load_tile`: the same addresses, the same mask.
+# The counterpart of `load_tile`: the same address computation, the same mask.
 
 # %% [markdown] lang="zh"
 # ## 第 6 步：写回
@@ -253,19 +254,17 @@ check("w8a8", step="store")
 # %% [markdown]
 # ## The kernel
 #
-# All the pieces are there. Put together, none rewritten, they are a kernel worth 60 points:
+# You have all the pieces. Put together unchanged, they are a kernel worth 60 points:
 #
 # 1. Which tile of $Y$ is this program's? `pid = tl.program_id(0)` counts tiles row by row, and `tl.cdiv(N, BLOCK_N)` tiles
 #    make a row of tiles: the tile's row is `pid // tl.cdiv(N, BLOCK_N)`, its column `pid % tl.cdiv(N, BLOCK_N)`, as in
 #    the opening's `multiply`. From them, `rows` and `columns`.
-# 2. The scales of these rows and columns: two loads of one axis, masked at `M` and `N`, with `other=1.0` (a scale of 0 would
-#    be divided by).
+# 2. The scales of these rows and columns: two loads of one axis, masked at `M` and `N`, with `other=1.0` (to avoid a division by 0).
 # 3. `accumulate(...)`, then `rescale(...)`, then `store_tile(...)`.
 #
-# They go where `pass` stands. The other `# YOUR CODE HERE`, below `CONFIGS`, is for more configs, later; leave it empty now.
-# Leave `SPLIT_K` alone, too: with 1 it changes nothing.
-# One habit saves trouble with huge tensors: row and column numbers as `.to(tl.int64)` before they meet a stride.
-# Later, for speed, you will want to take the pieces apart again.
+# Write this in place of `pass`. The other `# YOUR CODE HERE`, below `CONFIGS`, is for more configs, later; leave it empty now. Leave
+# `SPLIT_K` alone, too: while it is 1 it changes nothing. One habit avoids trouble with huge tensors: convert row and column numbers
+# with `.to(tl.int64)` before you multiply them by a stride. Later, for speed, you will want to take the pieces apart again.
 
 # %% [markdown] lang="zh"
 # ## 完整的 kernel
@@ -285,7 +284,7 @@ check("w8a8", step="store")
 
 # %% [markdown]
 # This is the grader. Without a GPU it takes about ten seconds.
-# Wrong numbers come with the place, a picture of the wrong tiles, and often the likely mistake.
+# For wrong numbers it shows where they are, a picture of the wrong tiles, and often the likely mistake.
 
 # %% [markdown] lang="zh"
 # 这就是评分程序。没有 GPU 时大约要十秒。结果不对时，它会给出错误的位置、标出错误 tile 的图，往往还会指出可能的原因。
@@ -316,7 +315,7 @@ print(f"relative error of this layer with 8 bits: {float((y - exact).norm() / ex
 #
 # The interpreter knows every address that your kernel loads and stores. The next cells run it on a few tiles and count. Nothing is graded.
 #
-# First, who makes what: each tile of $Y$ carries the number of its program, in the order in which a GPU starts them.
+# First, which program computes which tile: each tile of $Y$ shows the number of its program, in the order in which a GPU starts them.
 
 # %% [markdown] lang="zh"
 # ## 你的 kernel 怎样访问内存
@@ -342,8 +341,8 @@ show_programs("w8a8")
 show_memory("w8a8", program=5)
 
 # %% [markdown]
-# Programs of one row of tiles load the same rows of $X$, those of one column the same columns of the weight. **Larger tiles load less**:
-# twice the columns in a tile, half as many loads of $X$.
+# Programs in one row of tiles load the same rows of $X$, those in one column of tiles the same columns of the weight. **Larger tiles
+# load less**: with twice the columns in a tile, $X$ is loaded half as often.
 #
 # A warp loads together, and memory comes in *sectors* of 32 bytes. Neighbouring threads should ask for neighbouring bytes:
 
@@ -365,9 +364,9 @@ show_warp("w8a8")
 show_order("w8a8", gpu="T4")
 
 # %% [markdown]
-# On a GPU whose L2 holds all of it (`gpu="H100"`) the order decides nothing here. Numbering the tiles in another order is called a *swizzle*.
-# Write one: `group` rows of tiles at a time, column after column within the group, as the published kernels do. The last group may have
-# fewer rows. Before you run the next cell, predict: how many megabytes will miss, as a share of those row by row?
+# On a GPU whose L2 holds everything (`gpu="H100"`) the order does not matter here. Numbering the tiles in another order is called a
+# *swizzle*. Write one: `group` rows of tiles at a time, column after column within the group, as the published kernels do. The last
+# group may have fewer rows. Before you run the next cell, predict: what share of the megabytes that miss row by row will still miss?
 
 # %% [markdown] lang="zh"
 # 如果 GPU 的 L2 放得下全部数据（`gpu="H100"`），顺序在这里就没有影响。按另一种顺序给 tile 编号，叫做 *swizzle*。自己写一个：每次取 `group` 行
@@ -388,11 +387,12 @@ def swizzle_tile(pid, tiles_m, tiles_n, group=4):
 show_order("w8a8", gpu="T4", order=swizzle_tile)
 
 # %% [markdown]
-# A language model explained this function so: *"swizzling lets every program load fewer bytes, because neighbouring tiles are merged into
-# one larger tile; it also makes each warp's loads coalesced."* What of that is true? `show_memory` and `show_warp` answer it: put the
-# order into your kernel (`pid_m, pid_n = ...` from `tl.program_id(0)`) and run them again. Each program loads what it loaded before, and a
-# warp asks for the same bytes. What changes is *when* programs ask: those that run together now need `group` rows of $X$ and a few columns
-# of the weight, in place of one row and all columns, so that more of what they ask for is in L2 already. None of the sentence is true.
+# A language model explained this function as follows: *"swizzling lets every program load fewer bytes, because neighbouring tiles are
+# merged into one larger tile; it also makes each warp's loads coalesced."* Which part of that is true? `show_memory` and `show_warp`
+# answer it: put the order into your kernel (`pid_m, pid_n = ...` from `tl.program_id(0)`) and run them again. Each program loads what
+# it loaded before, and a warp asks for the same bytes. What changes is *when* programs ask: those that run together now need `group`
+# row tiles of $X$ and a few columns of the weight, instead of one row tile and all columns, so more of their data is already in L2.
+# Nothing in the sentence is true.
 
 # %% [markdown] lang="zh"
 # 一个语言模型这样解释这个函数：“swizzle 把相邻的 tile 合并成一个更大的 tile，所以每个程序读取的字节更少；它还让每个 warp 的访问合并起来。”
@@ -403,13 +403,14 @@ show_order("w8a8", gpu="T4", order=swizzle_tile)
 # %% [markdown]
 # ## How fast can it get?
 #
-# Right is 60 points. Fast is the other 40. This is the path, one idea per step, and what each step's own kernel earns:
+# A correct kernel is worth 60 points, a fast one the other 40. This is the path, one idea per step, with the points that each step's
+# own kernel earns:
 #
 # @ladder w8a8: m16_n4096_k4096 m512_n4096_k4096 m4096_n4096_k4096
 #
-# Each step below has one change, one number to predict and one cell that checks. Predict first: being wrong is free, and a surprise
-# teaches most. Then change the kernel above, run its cell, and look again. A step that your kernel has
-# taken already says so.
+# Each step below has one change, one number to predict and one cell that checks. Predict first: a wrong prediction costs nothing, and
+# a surprise teaches most. Then change the kernel above, run its cell, and check again. If your kernel has already taken a step, the
+# check says so.
 #
 # The checks measure no time. They look at what the compiler made of your kernel for an H200 (the instructions of one iteration of the
 # loop, the registers, the shared memory), at the grid, and at the bytes that the interpreter counts on a small problem. They are
@@ -435,9 +436,8 @@ show_order("w8a8", gpu="T4", order=swizzle_tile)
 # %% [markdown]
 # ### Faster, step 1: the scales leave the loop
 #
-# Both scales are constant along $K$, so they need not touch a partial sum. Let the accumulator be int32, and rescale once, after
-# the loop. It looks like a big win: predict how much work goes away. It saves little time while something else in the
-# loop is slower.
+# Both scales are constant along $K$, so they need not touch a partial sum. Let the accumulator be int32, and rescale once, after the
+# loop. It looks like a big win: predict how much work it saves. It saves little time as long as something else in the loop is slower.
 #
 # @speed w8a8: epilogue
 
@@ -462,7 +462,7 @@ check("w8a8", speed="epilogue")
 # %% [markdown]
 # ### Faster, step 2: no division in the loop
 #
-# That something is the division. $x / s$ is $x \cdot (1/s)$ but for the last bit, and $1/s$ is the same for the whole row.
+# That something is the division. Except for the last bit, $x / s$ is $x \cdot (1/s)$, and $1/s$ is the same for the whole row.
 #
 # @speed w8a8: reciprocal
 
@@ -516,7 +516,7 @@ check("w8a8", speed="rounding")
 # ### Faster, step 4: wide tiles
 #
 # A value of $X$ is quantised again by every program that needs its row, one for each tile of columns. The wider the tile, the fewer
-# there are; but its sum has to fit in registers.
+# such programs there are; but its accumulator has to fit in registers.
 #
 # @speed w8a8: tiles
 
@@ -539,10 +539,10 @@ predict("w8a8", "tiles", programs)
 check("w8a8", speed="tiles")
 
 # %% [markdown]
-# ### Faster, step 5: few tokens: who takes the rows?
+# ### Faster, step 5: few tokens: which operand has the rows?
 #
-# wgmma, the matrix instruction of Hopper, multiplies at least 64 rows of its first operand. With 16 tokens, $X$ does not have
-# them. $Y^\top = W X^\top$: the weight does.
+# wgmma, the matrix instruction of Hopper, multiplies at least 64 rows of its first operand. With 16 tokens, $X$ does not have them,
+# but the weight does: compute $Y^\top = W X^\top$.
 #
 # @speed w8a8: rows
 
@@ -567,8 +567,9 @@ check("w8a8", speed="rows")
 # ### Faster, step 6: few tokens: work for every multiprocessor
 #
 # With 16 tokens $Y$ has few tiles, so most of the GPU idles. `SPLIT_K` programs share a tile, each takes a part of $K$, and
-# `tl.atomic_add(ptrs, y, mask=...)` joins them. $Y$ then arrives zeroed, and the zeroing is timed. With a `SPLIT_K` of 1 it does not, so keep
-# the plain store for that: `if SPLIT_K == 1:` is decided for each config when it is compiled. Narrow tiles are the other way.
+# `tl.atomic_add(ptrs, y, mask=...)` joins them. $Y$ then arrives zeroed, and the zeroing is timed. With a `SPLIT_K` of 1 it is not
+# zeroed, so keep the plain store for that: `if SPLIT_K == 1:` is decided for each config when it is compiled. Narrow tiles are the
+# alternative.
 #
 # @speed w8a8: split
 
@@ -594,9 +595,9 @@ check("w8a8", speed="split")
 # %% [markdown]
 # ### By the clock
 #
-# **Your levers:** configs (up to 16; the fastest right one counts), the loop body, the order of programs. What the last row of the table
-# has besides these steps: two fp16 values clamped at a time, and the weight by tensor descriptor. A swizzle, which takes the
-# tiles of Y in groups for the sake of L2, came with step 4 of the table and was dropped again: at these sizes the programs
+# **Your levers:** configs (up to 16; the fastest right one counts), the loop body, the order of programs. The last row of the table
+# does two more things: it clamps two fp16 values at a time, and loads the weight with a tensor descriptor. A swizzle, which orders
+# the tiles of Y in groups so that more loads hit L2, was added in step 4 of the table and later removed: at these sizes the programs
 # that run at the same time share their rows and columns anyway.
 
 # %% [markdown] lang="zh"
@@ -612,8 +613,9 @@ check_speed("w8a8")
 # %% [markdown]
 # ## Questions
 #
-# The first four have numbers of your own, drawn from your name, and mark themselves. Write your name once, as it stands in the list of
-# your class. An answer is a number, or arithmetic such as `2 * 3 / 4`; the cell below it says whether it is right, and if not, what to look at.
+# The first four have numbers of your own, drawn from your name, and are marked automatically. Write your name once, as in your class
+# list. An answer is a number, or arithmetic such as `2 * 3 / 4`; the cell below says whether it is right, and if not, what to look
+# at.
 
 # %% [markdown] lang="zh"
 # ## 思考题
@@ -728,7 +730,7 @@ check_answer("w8a8", "times")
 
 # %% [markdown]
 # **7. Predict, then look.** On an H200, $M = N = K = 1024$: how many times as fast as cuBLAS fp16 is the reference solution?
-# Nothing is marked here: write down what you expect before the next cell shows what was measured.
+# This is not marked: write down what you expect before the next cell shows the measurement.
 
 # %% [markdown] lang="zh"
 # **7. 先预测，再看。** 在 H200 上，$M = N = K = 1024$：参考答案是 cuBLAS fp16 的几倍速？

@@ -1,7 +1,7 @@
 """W4A16, step 2: the scale leaves the sum and is applied once, in the epilogue.
 
 Changes: the loop multiplies x with bare integers, which fp16 holds exactly, and adds into the accumulator in place.
-Predicted: one multiplication an element less, a tenth of the time; and less rounding, since q * s is never rounded.
+Predicted: one multiplication per element less, a tenth of the time; and less rounding, since q * s is never rounded.
 Measured, microseconds, cuBLAS fp16 in brackets: 1 token 58.25 (12.69); 16 54.38 (12.73); 512 112.9 (24.79).
 3 % at most: the loop waits for loads, not for multiplications. The better rounding is what remains.
 """

@@ -49,7 +49,7 @@ def W8A8_MM(
     w_ptrs = qweight_ptr + offs_k.to(tl.int64)[:, None] * stride_wk + col[None, :] * stride_wn
     input_scale = tl.load(input_scale_ptr + row)
     weight_scale = tl.load(weight_scale_ptr + col)
-    # One exact division a row; 1.5 * 2^23 pushes the fraction out of the mantissa and rounds on the way.
+    # One exact division per row; 1.5 * 2^23 pushes the fraction out of the mantissa and rounds on the way.
     ROUND: tl.constexpr = 12582912.0
     inverse_scale = tl.div_rn(tl.full((BLOCK_M,), 1.0, tl.float32), input_scale)
     acc = tl.zeros((BLOCK_M, BLOCK_N), dtype=tl.int32)

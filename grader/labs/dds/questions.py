@@ -13,18 +13,18 @@ def _breakeven(random: Random) -> Posed:
     sparsity, ratio = random.choice((80, 85, 90, 95)), random.choice((0.7, 0.8, 1.2, 1.3, 1.4, 1.6, 1.8))
     share = ratio * (1 - sparsity / 100)
     return Posed(
-        f"At {sparsity} % zeros a kernel was {ratio} times as fast as cuBLAS. Say it does its products, those of present blocks only, at a "
-        "fixed share e of cuBLAS's rate. From what percentage of zeros on is it faster than cuBLAS?",
+        f"At {sparsity} % zeros a kernel was {ratio} times as fast as cuBLAS. Suppose it computes its products, only those of "
+        "stored blocks, at a fixed share e of cuBLAS's rate. From what percentage of zeros on is it faster than cuBLAS?",
         100 * (1 - share),
         "%",
-        "dense time 1, sparse time (1 - s) / e; find e from what was measured, then the s at which both are equal",
+        "dense time 1, sparse time (1 - s) / e; find e from the measurement, then the s at which both are equal",
         tolerance=0.01,
         traps=(
-            Trap(1 - share, "That is a fraction: the answer is asked in per cent."),
+            Trap(1 - share, "That is a fraction; the answer should be a percentage."),
             Trap(
-                100 * share, "That is how many blocks may be there, in per cent; the question asks how many are zero."
+                100 * share, "That is the percentage of blocks that are present; the question asks how many are zero."
             ),
-            Trap(sparsity / ratio, "Time does not go down with s but with 1 - s: the work is what is left."),
+            Trap(sparsity / ratio, "The time is proportional to 1 - s, the blocks that are left, not to s."),
         ),
     )
 
@@ -39,7 +39,7 @@ def _bytes(random: Random) -> Posed:
         "Values are fp16, crow_indices and col_indices int32.",
         (values + indices) / 1e3,
         "kB",
-        "the values of the stored blocks, a column index for each, and one row pointer more than there are block rows",
+        "the values of the stored blocks, a column index for each, and one more row pointer than there are block rows",
         tolerance=0.00005,
         traps=(
             Trap(values / 1e3, "That is the values alone: the two arrays of indices take space too."),
@@ -47,7 +47,7 @@ def _bytes(random: Random) -> Posed:
             Trap((2 * N * K + indices) / 1e3, "That is with the empty blocks: they are not stored."),
             Trap(
                 (values * zeros / (100 - zeros) + indices) / 1e3,
-                "That counts the empty blocks in place of those that are there.",
+                "That counts the empty blocks instead of the stored ones.",
             ),
         ),
     )
@@ -58,11 +58,11 @@ def _magnitude(random: Random) -> Posed:
     terabytes = random.choice((1, 2, 3, 5))
     microseconds = 2 * (2 * M * 1024) / (terabytes * 1e6)
     return Posed(
-        f"An order of magnitude, in your head: {M} tokens, N = K = 1024. How many microseconds does it take at least to read X and to "
+        f"An order of magnitude, in your head: {M} tokens, N = K = 1024. How many microseconds does it take, at least, to read X and "
         f"write Y, in fp16, at {terabytes} TB/s?",
         microseconds,
         "us",
-        "bytes of X and of Y, over bytes a microsecond",
+        "bytes of X and of Y, divided by bytes per microsecond",
         factor=2.0,
     )
 

@@ -52,14 +52,14 @@ SPEED_STEPS = (
             Demand(
                 counted(_fetched_again),
                 "With an L2 that has room for half of X, all of X comes from DRAM about once: bytes fetched over bytes of X are {found}.",
-                "With an L2 that has room for half of X, X comes from DRAM again and again: bytes fetched over bytes of X are {found}, "
-                "since a tile is gone before the next block row wants it.",
+                "With an L2 that has room for half of X, X is fetched from DRAM repeatedly: bytes fetched over bytes of X are {found}, "
+                "since a tile is evicted before the next block row needs it.",
                 at_most=1.5,
             ),
         ),
         hint="let block rows run fastest over the programs: block_row = pid % (N // BLOCK), and the tile of rows is pid // (N // BLOCK); "
         "the grid stays as it is",
-        right="What one program fetched, the others find in L2. An H200's L2 holds all of X at these sizes, so its clock hardly shows it.",
+        right="What one program fetched, the others find in L2. An H200's L2 holds all of X at these sizes, so its times hardly show it.",
         rungs=("dds_1_obvious", "dds_2_order"),
         shapes=SHAPES,
         small=ORDER,
@@ -102,13 +102,13 @@ SPEED_STEPS = (
             ),
             Demand(
                 BUFFERS,
-                "Turns that shared memory has room for: {found}. While one is multiplied, another arrives.",
-                "Turns that shared memory has room for: {found}; {limit} are needed, so that one arrives while another is multiplied.",
+                "Shared memory has room for {found} iterations. While one is multiplied, another arrives.",
+                "Shared memory has room for {found} iterations; {limit} are needed, so that one arrives while another is multiplied.",
                 at_least=2,
             ),
         ),
         hint="add configs with more stages, for example BLOCK_M = 128, num_stages = 2: Triton loads num_stages - 1 iterations ahead",
-        right="A loop that waits for memory is kept busy by loads that were asked for earlier.",
+        right="Loads issued earlier keep the loop from waiting for memory.",
         rungs=("dds_2_order", "dds_3_pipelined"),
         shapes=SHAPES,
         prefer=lambda facts: 2 * (facts.config.num_stages == 2) + (facts.size("BLOCK_M") == 128),
@@ -121,8 +121,8 @@ SPEED_STEPS = (
         demands=(
             Demand(
                 BUFFERS,
-                "Turns that shared memory has room for: {found}, so two at least arrive while one is multiplied.",
-                "Turns that shared memory has room for: {found}; {limit} are needed. The column index is a load that the load of X "
+                "Shared memory has room for {found} iterations, so at least two arrive while one is multiplied.",
+                "Shared memory has room for {found} iterations; {limit} are needed. The column index is a load that the load of X "
                 "waits for, so Triton spends a stage on it.",
                 at_least=3,
             ),

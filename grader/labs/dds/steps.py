@@ -122,7 +122,7 @@ def harness(crow_ptr, out_ptr):
         function="load_x_tile",
         result="tile",
         returns=TILE,
-        right="The column index of a block tells which 32 columns of X it meets; the others are never read.",
+        right="The column index of a block says by which 32 columns of X it is multiplied; the others are never read.",
         hint="load col_indices[b], multiply by BLOCK, and let the tile's columns begin there; "
         "mask=(rows < M)[:, None], and other=0.0 for what is left out",
         harness=f"""
@@ -155,7 +155,7 @@ def harness(x_ptr, values_ptr, b, acc_ptr, out_ptr):{OFFSETS}
         function="accumulate",
         result="acc (block row, row, column)",
         returns=ACC,
-        right="Only present blocks were touched, and the empty block row gave zeros.",
+        right="Only the stored blocks were read, and the empty block row gave zeros.",
         hint="start from tl.zeros((BLOCK_M, BLOCK), dtype=tl.float32) and go from `first` up to, but not including, `last`",
         harness=f"""
 @triton.jit

@@ -26,7 +26,7 @@ CASES = (
     Case("several_tiles", "several tiles in M, N and K, groups of 128", 256, 256, 256, group_size=128),
     Case("single_token", "M = 1, as every other column of a wider matrix (stride_xk = 2), groups of 64; N and K end inside a tile",
          1, 496, 1088, x="positive", w="positive", x_layout="every_other", group_size=64),
-    Case("odd_m", "a number of tokens that no tile divides, groups of 64", 77, 128, 128, group_size=64),
+    Case("odd_m", "a number of tokens that is no multiple of any tile, groups of 64", 77, 128, 128, group_size=64),
     Case("n_tail", "N that ends inside a tile", 64, 72, 128, group_size=64),
     Case("k_tail", "K that ends inside a tile, a multiple of 8 only, with a group of all of K", 64, 128, 104, group_size=104),
     Case("all_tails", "M, N and K that all end inside a tile, with a group of all of K", 33, 88, 168, group_size=168),
@@ -51,7 +51,7 @@ CASES = (
          group_size=128),
     Case("long_k", "a long K, where an fp16 accumulator loses small terms", 16, 128, 2048, x="positive", w="positive",
          group_size=128),
-    Case("large_sums", "sums of x (q - z) of a group beyond fp16's range, which the scale brings back into range", 32, 64, 512,
+    Case("large_sums", "sums of x (q - z) of a group beyond fp16's range, with scales that bring them back into it", 32, 64, 512,
          x="large", w="positive", group_size=128),
     Case("every_config", "each of your configs on rows of every kind with groups of 128: tails in M and N, a long K, all strided",
          19, 264, 1152, x="traps", w="traps", y_layout="column_slice", group_size=128, configs="all"),
@@ -257,7 +257,7 @@ def baseline_weight(problem: Problem) -> torch.Tensor:
 
 
 def bytes_moved(problem: Problem) -> int:
-    """x and Y in fp16, half a byte a weight; for each group of a column a scale in fp16 and half a byte."""
+    """x and Y in fp16, half a byte per weight; for each group of a column a scale in fp16 and half a byte."""
     M, N, K, size = (problem.scalars[name] for name in ("M", "N", "K", "group_size"))
     return 2 * M * K + N * K // 2 + (2 * N + N // 2) * (K // size) + 2 * M * N
 

@@ -15,7 +15,7 @@ def _bits(random: Random) -> Posed:
         f"How many bits per weight do GPTQ's three tensors, qweight, scales and zeros, take with groups of {group}?",
         4 + 20 / group,
         "bits",
-        "the bits that a whole group of a column takes, over its elements",
+        "the bits that a whole group of a column takes, divided by its elements",
         tolerance=0.002,
         traps=(
             Trap(4.0, "That is qweight alone."),
@@ -41,7 +41,7 @@ def _bytes(random: Random) -> Posed:
             Trap(rest / 1e6, "That is without scales and zeros."),
             Trap((rest + 2 * groups) / 1e6, "That is without the zeros."),
             Trap((rest + 2.5 * N) / 1e6, "That is one group for all of K."),
-            Trap((rest + N * K / 2 + 2.5 * groups) / 1e6, "That is with one byte per weight: it has half of one."),
+            Trap((rest + N * K / 2 + 2.5 * groups) / 1e6, "That is with one byte per weight; an int4 weight has half a byte."),
         ),
     )
 
@@ -63,11 +63,11 @@ def _zero(random: Random) -> Posed:
         f"q at k = {k}, n = {first + at}?",
         nibbles[at] + 1,
         "",
-        "the columns of a word lie in its nibbles from the right, beginning with nibble 0; what is stored is one less",
+        "the first column of a word is in its lowest nibble, the last in its highest; what is stored is one less",
         tolerance=0,
         traps=(
-            Trap(nibbles[at], "That is as it is stored, which is not what is subtracted."),
-            Trap(nibbles[7 - at] + 1, "That is the order from the left: the first column lies in the lowest bits."),
+            Trap(nibbles[at], "That is the stored number; the one that is subtracted is larger by one."),
+            Trap(nibbles[7 - at] + 1, "That counts nibbles from the left: the first column is in the lowest bits."),
         ),
     )
 
@@ -78,11 +78,11 @@ def _weight(random: Random) -> Posed:
         f"A nibble of qweight is 0x{q:X}, the stored zero 0x{stored:X}, the scale {scale}. What is the weight?",
         (q - stored - 1) * scale,
         "",
-        "the stored zero is less than the zero point, and q has no sign",
+        "the stored zero is one less than the zero point, and q is unsigned",
         tolerance=0,
         traps=(
-            Trap((q - stored) * scale, "That subtracts the zero as it is stored."),
-            Trap((q - 16 - stored - 1) * scale, "q has no sign here."),
+            Trap((q - stored) * scale, "That subtracts the stored number without adding one."),
+            Trap((q - 16 - stored - 1) * scale, "q is unsigned here."),
             Trap(q * scale - stored - 1, "The scale multiplies the difference."),
         ),
     )

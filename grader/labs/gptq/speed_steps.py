@@ -36,7 +36,7 @@ SPEED_STEPS = (
     SpeedStep(
         name="words",
         case="speed_m16",
-        question="With M = 16, N = 128, K = 512, how many bytes will all loads of a launch ask for in qweight, once this step is done?",
+        question="With M = 16, N = 128, K = 512, how many bytes of qweight will a launch load in all, once this step is done?",
         quantity=READ,
         demands=(
             Demand(
@@ -49,7 +49,7 @@ SPEED_STEPS = (
         hint="load [BLOCK_K // 8, BLOCK_N] words and unpack each into eight values in registers: shift by 4 * i along an axis of its own, "
         "then tl.reshape; group_size is a multiple of 8, so a word has one scale and one zero point; with 16 tokens one tile of rows "
         "must hold them all",
-        right="A word is eight weights: one load brings them all. DRAM was never asked eight times, but each load was an instruction.",
+        right="A word holds eight weights: one load brings them all. DRAM was not read eight times, but each load was an instruction.",
         rungs=("gptq_1_published", "gptq_2_words"),
         shapes=(FEW, MORE),
         prefer=lambda facts: -abs(facts.size("BLOCK_M") - 16),
@@ -58,14 +58,14 @@ SPEED_STEPS = (
     SpeedStep(
         name="zeros",
         case="speed_m64",
-        question="How many instructions on floats will your loop make for each weight that it unpacks, once this step is done? Neither "
-        "matrix products nor conversions of integers count, and where one instruction serves two fp16 numbers it is half a one for each.",
+        question="How many float instructions will your loop make for each weight that it unpacks, once this step is done? Neither "
+        "matrix products nor conversions of integers count; an instruction that works on two fp16 numbers counts half for each.",
         quantity=compiled(_float_work),
         demands=(
             Demand(
                 compiled(_float_work),
-                "Instructions on floats in the loop, for each weight that is unpacked: {found}.",
-                "Instructions on floats in the loop, for each weight that is unpacked: {found}, and {limit} is enough.",
+                "The loop makes {found} float instructions for each unpacked weight.",
+                "The loop makes {found} float instructions for each unpacked weight; {limit} is enough.",
                 at_most=1,
             ),
         ),
@@ -78,22 +78,22 @@ SPEED_STEPS = (
     SpeedStep(
         name="groups",
         case="speed_m16",
-        question="With M = 16, N = 128, K = 512 and groups of 128, how many bytes will all loads of a launch ask for in scales, once this "
+        question="With M = 16, N = 128, K = 512 and groups of 128, how many bytes of scales will a launch load in all, once this "
         "step is done? Each tile along K, BLOCK_K long, loads its own.",
         quantity=counted(lambda facts: facts.counted.tensors["scales_ptr"].loaded),
         demands=(
             Demand(
                 counted(_tile_reads),
-                "A tile along K that lies in one group loads one scale a column.",
-                "A tile along K that lies in one group loads the same scale {found} times.",
+                "A tile along K inside one group loads one scale per column.",
+                "A tile along K inside one group loads the same scale {found} times.",
                 at_most=1,
             ),
         ),
         hint="where group_size % BLOCK_K == 0 a tile lies in one group, first // group_size: load one row of scales and of zeros for it, "
         "and add tl.dot(x, q - (z + 1)) * scale to the accumulator; other tiles do as before. BLOCK_K is at most group_size, and "
         "with a constexpr parameter that triton.heuristics makes, lambda args: args['group_size'] % args['BLOCK_K'] == 0, "
-        "the compiler leaves the other way out",
-        right="One row of scales serves a whole tile. Multiplied with sums, and not with weights, it costs one multiplication for each "
+        "the compiler drops the branch that is not taken",
+        right="One row of scales serves a whole tile. Applied to sums instead of weights, it costs one multiplication for each "
         "element of a tile of Y.",
         rungs=("gptq_3_zeros", "gptq_4_groups"),
         shapes=(FEW, MORE),
@@ -109,8 +109,8 @@ SPEED_STEPS = (
             Demand(
                 STORED,
                 "The loop stores nothing in shared memory: each thread multiplies the weights that it unpacked itself.",
-                "The loop stores {found} bytes in shared memory, per iteration and program: what threads computed goes that way to "
-                "tl.dot, unpacked weights above all, and so does what changes hands before: scales and zeros by k, sums in another layout.",
+                "The loop stores {found} bytes in shared memory, per iteration and program: what threads compute passes through it to "
+                "tl.dot, mainly the unpacked weights, and so does what moves between threads: scales and zeros by k, sums in a new layout.",
                 at_most=0,
             ),
         ),
@@ -133,12 +133,12 @@ SPEED_STEPS = (
             Demand(
                 launched(lambda facts: facts.config.split_k),
                 "K is not split among programs, so Y is neither zeroed first nor added to.",
-                "SPLIT_K is {found}: Y is zeroed before the launch, and every slice adds to it by atomics. Both take time.",
+                "SPLIT_K is {found}: Y is zeroed before the launch, and every slice adds to it with atomics. Both take time.",
                 at_most=1,
             ),
             FILLS_THE_GPU,
         ),
-        hint="let BLOCK_N be 16, which is enough programs; and so that each of their warps has work, let the warps share K: tl.dot of "
+        hint="make BLOCK_N 16, which gives enough programs; so that each of their warps has work, let the warps share K: tl.dot of "
         "[slice, n, k] by [slice, k, m], each slice times its scale, then tl.sum over the slices",
         right="Enough programs, and neither zeroing nor atomics.",
         rungs=("gptq_5_registers", "solution"),

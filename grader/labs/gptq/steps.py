@@ -143,8 +143,8 @@ STEPS = (
         function="unpack_words",
         result="q",
         returns=Q,
-        right="Eight unsigned values a word, in the order of K.",
-        hint="shift each nibble to the lowest four bits and mask the others away: nothing has a sign here. "
+        right="Eight unsigned values per word, in the order of K.",
+        hint="shift each nibble to the lowest four bits and mask off the others: nothing is signed here. "
         "Then [words, 8, columns] becomes [8 * words, columns]",
         harness=f"""
 @triton.jit
@@ -159,7 +159,7 @@ def harness(words_ptr, out_ptr):{OFFSETS}
         function="load_zeros",
         result="zeros",
         returns=Q,
-        right="Packed along N, stored less one, one row for each group: the three things to get wrong are right.",
+        right="Packed along N, stored less one, one row per group: you got all three right.",
         hint="the group of k is k // group_size; column n lies in word n // 8 of its row, at bits 4 * (n % 8). Then add one",
         harness=f"""
 @triton.jit
@@ -176,7 +176,7 @@ def harness(zeros_ptr, first_k, group_size, K, N, stride_zg, stride_zn, out_ptr)
         function="make_weights",
         result="w",
         returns=W,
-        right="Every weight is right within its rounding. Subtracting integers and then scaling rounds once; scaling both first rounds "
+        right="Every weight is right up to its rounding. Subtracting integers and then scaling rounds once; scaling both first rounds "
         "three times.",
         hint="w = (q - zeros) * scales: subtract while both are integers, then fp16, then multiply",
         harness=f"""

@@ -27,7 +27,7 @@ CASES = (
     Case("several_tiles", "several tiles in M, N and K", 256, 256, 256),
     Case("single_token", "M = 1, as every other column of a wider matrix (stride_xk = 2); N and K end inside a tile",
          1, 248, 520, x_layout="every_other"),
-    Case("odd_m", "a number of tokens that no tile divides", 77, 128, 128),
+    Case("odd_m", "a number of tokens that is no multiple of any tile", 77, 128, 128),
     Case("n_tail", "N that ends inside a tile", 64, 72, 128),
     Case("k_tail", "K that ends inside a tile, a multiple of 8 only", 64, 128, 104),
     Case("all_tails", "M, N and K that all end inside a tile", 33, 88, 168),
@@ -40,8 +40,8 @@ CASES = (
     Case("outlier_rows", "rows with entries 100 times as large", 64, 128, 256, x="outliers"),
     Case("zero_rows", "rows of zeros", 64, 128, 128, x="zero_rows"),
     Case("channel_scales", "scales that differ 1000-fold between channels", 64, 128, 128, w="graded"),
-    Case("long_k", "a K beyond all that are timed, where an fp16 accumulator loses small terms", 16, 64, 4360, x="positive", w="positive"),
-    Case("large_sums", "sums of x q beyond fp16's range, which the scale brings back into range", 32, 64, 512,
+    Case("long_k", "a K longer than any timed one, where an fp16 accumulator loses small terms", 16, 64, 4360, x="positive", w="positive"),
+    Case("large_sums", "sums of x q beyond fp16's range, with scales that bring them back into it", 32, 64, 512,
          x="large", w="positive"),
     Case("every_config", "each of your configs on rows of every kind: tails in M and N and at the end of a long K, Y strided",
          32, 272, 1232, x="traps", w="traps", y_layout="column_slice", configs="all"),
@@ -154,7 +154,7 @@ def baseline_weight(problem: Problem) -> torch.Tensor:
 
 
 def bytes_moved(problem: Problem) -> int:
-    """x and Y in fp16, half a byte a weight, the scales in fp16."""
+    """x and Y in fp16, half a byte per weight, the scales in fp16."""
     M, N, K = (problem.scalars[name] for name in ("M", "N", "K"))
     return 2 * M * K + N * K // 2 + 2 * M * N + 2 * N
 

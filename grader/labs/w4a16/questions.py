@@ -21,8 +21,8 @@ def _bytes(random: Random) -> Posed:
         "MB",
         "eight weights share one word of four bytes",
         traps=(
-            Trap((moved + N * K / 2) / 1e6, "That is with a byte a weight: an int4 weight has half of one."),
-            Trap((moved + 1.5 * N * K) / 1e6, "That is with two bytes a weight: an int4 weight has half of one."),
+            Trap((moved + N * K / 2) / 1e6, "That is with one byte per weight; an int4 weight has half a byte."),
+            Trap((moved + 1.5 * N * K) / 1e6, "That is with two bytes per weight; an int4 weight has half a byte."),
         ),
     )
 
@@ -36,14 +36,14 @@ def _gain(random: Random) -> Posed:
     )  # microseconds
     answer = max(memory16, compute) / max(memory4, compute)
     return Posed(
-        f"M = {M}, N = {N}, K = {K}, on a GPU with {terabytes} TB/s and {teraflops} TFLOP/s in fp16, in which the products of both kernels "
-        "run. How many times as fast as dense fp16 can W4A16 be at most? Leave the scales out.",
+        f"M = {M}, N = {N}, K = {K}, on a GPU with {terabytes} TB/s and {teraflops} TFLOP/s in fp16; both kernels multiply in "
+        "fp16. How many times as fast as dense fp16 can W4A16 be at most? Ignore the scales.",
         answer,
         "times",
         "for each of the two kernels: the time of its bytes and the time of its operations; the longer one counts",
         tolerance=0.03,
         traps=(
-            Trap(memory16 / memory4, "That is the ratio of the bytes: look whether the products take longer."),
+            Trap(memory16 / memory4, "That is the ratio of the bytes: check whether the products take longer."),
             Trap(4, "Four is the ratio of the weights' bytes: X and Y move too, and the products take time."),
             Trap(1 / answer, "That is the inverse of the ratio."),
         ),
@@ -54,11 +54,11 @@ def _bits(random: Random) -> Posed:
     group, zeros = random.choice((16, 32, 64, 128, 256)), random.choice((True, False))
     offset = 4 if zeros else 0
     return Posed(
-        f"A weight of int4 has an fp16 scale{' and a zero point of 4 bits' if zeros else ' and no zero point'} for every {group} "
+        f"An int4 weight has an fp16 scale{' and a zero point of 4 bits' if zeros else ' and no zero point'} for every {group} "
         "elements of a row. How many bits is that for each weight, on average?",
         4 + (16 + offset) / group,
         "bits",
-        "the bits that a whole group takes, over its elements",
+        "the bits that a whole group takes, divided by its elements",
         tolerance=0.002,
         traps=(
             Trap(4.0, "That is without the scales."),
@@ -79,12 +79,12 @@ def _nibble(random: Random) -> Posed:
         f"The word 0x{word:08X} holds the weights k = 0 to 7 of a column. What is the weight k = {at}?",
         signed[at],
         "",
-        "k = 0 lies in the lowest four bits; a pattern above 7 stands for a negative number",
+        "k = 0 lies in the lowest four bits; a pattern above 7 is a negative number",
         tolerance=0,
         traps=(
             Trap(nibbles[at], "That is the pattern without a sign."),
-            Trap(signed[7 - at], "That is the order from the left: k = 0 lies in the lowest four bits."),
-            Trap(nibbles[at] - 8, "That is with an offset of 8: the pattern is a two's complement."),
+            Trap(signed[7 - at], "That counts nibbles from the left: k = 0 is in the lowest four bits."),
+            Trap(nibbles[at] - 8, "That is with an offset of 8: the pattern is two's complement."),
         ),
     )
 

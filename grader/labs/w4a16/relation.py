@@ -1,4 +1,4 @@
-"""W4A16's relation: X as it is meets the signed nibble of a word; one scale a channel."""
+"""W4A16's relation: X as it is meets the signed nibble of a word; one scale per channel."""
 
 from __future__ import annotations
 

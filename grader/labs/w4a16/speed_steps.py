@@ -48,13 +48,13 @@ SPEED_STEPS = (
         demands=(
             Demand(
                 compiled(lambda facts: facts.iteration.multiplications),
-                "The loop multiplies nothing but tiles.",
-                "The loop makes {found} multiplications besides the products, per iteration and thread.",
+                "The loop multiplies only tiles.",
+                "The loop makes {found} multiplications in addition to tl.dot, per iteration and thread.",
                 at_most=0,
             ),
         ),
-        hint="multiply x with the bare integers, and the sum with the scales, once, after the loop",
-        right="The loop waits for loads, not for multiplications, so the clock hardly shows it; but q * s is never rounded now.",
+        hint="multiply x by the integers as they are, and the sum by the scales, once, after the loop",
+        right="The loop waits for loads, not for multiplications, so the time hardly changes; but now q * s is never rounded.",
         rungs=("w4a16_1_obvious", "w4a16_2_epilogue"),
         shapes=(FEW, MANY),
         prefer=tile_size,
@@ -63,7 +63,7 @@ SPEED_STEPS = (
     SpeedStep(
         name="words",
         case="speed_m16",
-        question="With M = 16, N = 128, K = 512, how many bytes will all loads of a launch ask for in qweight, once this step is done?",
+        question="With M = 16, N = 128, K = 512, how many bytes of qweight will a launch load in all, once this step is done?",
         quantity=READ,
         demands=(
             Demand(
@@ -75,7 +75,7 @@ SPEED_STEPS = (
         ),
         hint="load [BLOCK_K // 8, BLOCK_N] words and unpack each into eight values in registers: shift by 4 * i along an axis of its own, "
         "then tl.reshape; with 16 tokens one tile of rows must hold them all",
-        right="A word is eight weights: one load brings them all. DRAM was never asked eight times, but each load was an instruction.",
+        right="A word holds eight weights: one load brings them all. DRAM was not read eight times, but each load was an instruction.",
         rungs=("w4a16_2_epilogue", "w4a16_3_words"),
         shapes=(FEW, MANY),
         prefer=lambda facts: -abs(facts.size("BLOCK_M") - 16),
@@ -89,15 +89,15 @@ SPEED_STEPS = (
         demands=(
             Demand(
                 compiled(lambda facts: facts.iteration.to_float),
-                "The loop turns no integer into a float.",
-                "The loop turns {found} integers into floats, per iteration and thread: a conversion for each weight.",
+                "The loop converts no integer to a float.",
+                "The loop converts {found} integers to floats, per iteration and thread: one conversion for each weight.",
                 at_most=0,
             ),
         ),
         hint="the bits 0x6400 | u are the fp16 number 1024 + u, for u of 0 to 15, and a nibble whose sign bit is flipped is u = q + 8. So "
-        "put two nibbles into the halves of an int32, two = (... & 0x000F000F) ^ 0x64086408; its halves, .to(tl.int16).to(tl.float16, "
+        "put two nibbles into the halves of an int32, pair = (... & 0x000F000F) ^ 0x64086408; its halves, .to(tl.int16).to(tl.float16, "
         "bitcast=True), are two weights once 1032.0 is subtracted from their tl.join",
-        right="Bits that are an fp16 already: no conversion, and one subtraction for two weights.",
+        right="The bits already are an fp16 number: no conversion, and one subtraction for two weights.",
         rungs=("w4a16_2_epilogue", "w4a16_3_words"),
         shapes=(FEW, MANY),
         prefer=tile_size,
@@ -105,13 +105,13 @@ SPEED_STEPS = (
     SpeedStep(
         name="split",
         case="speed_m1",
-        question="How many programs will your launch with 1 token and N = K = 4096 have, with the config that makes most of them?",
+        question="How many programs will your launch with 1 token and N = K = 4096 have, with the config that gives the most?",
         quantity=PROGRAMS,
         demands=(FILLS_THE_GPU,),
         hint="give a config a SPLIT_K above 1 and use it in the kernel: program_id(1) starts at its own BLOCK_K and steps by BLOCK_K * "
         "SPLIT_K, and tl.atomic_add joins the slices in a Y that arrives zeroed; "
-        "under if SPLIT_K == 1 the plain store stays, since Y is not zeroed then",
-        right="One token is a stream of weights: what counts is how many multiprocessors ask for them at once.",
+        "for SPLIT_K == 1 keep the plain store, since Y is not zeroed then",
+        right="With one token a launch mostly reads weights: what counts is how many multiprocessors load them at once.",
         rungs=("w4a16_3_words", "w4a16_4_split"),
         shapes=(ONE, FEW),
         prefer=lambda facts: facts.programs,
@@ -148,12 +148,12 @@ SPEED_STEPS = (
             Demand(
                 launched(lambda facts: facts.config.split_k),
                 "K is not split among programs, so Y is neither zeroed first nor added to.",
-                "SPLIT_K is {found}: Y is zeroed before the launch, and every slice adds to it by atomics. Both take time.",
+                "SPLIT_K is {found}: Y is zeroed before the launch, and every slice adds to it with atomics. Both take time.",
                 at_most=1,
             ),
             FILLS_THE_GPU,
         ),
-        hint="let BLOCK_N be 16, which is enough programs; and so that each of their warps has work, let the warps share K: tl.dot of "
+        hint="make BLOCK_N 16, which gives enough programs; so that each of their warps has work, let the warps share K: tl.dot of "
         "[slice, n, k] by [slice, k, m], then tl.sum over the slices",
         right="Enough programs, and neither zeroing nor atomics.",
         rungs=("w4a16_5_registers", "solution"),

@@ -99,7 +99,7 @@ STEPS = (
         function="load_words",
         result="words",
         returns=LOADED,
-        right="An eighth of the rows: each word holds eight weights of its column. A word of zeros holds eight zeros.",
+        right="One eighth of the rows: each word holds eight weights of its column. A word that is 0 holds eight zeros.",
         hint="element k lies in word k // 8: the tile's words are first_k // 8 and the BLOCK_K // 8 - 1 after it; "
         "words below K // 8 and columns below N lie inside",
         harness=f"""
@@ -116,7 +116,7 @@ def harness(qweight_ptr, first_k, K, N, stride_wk, stride_wn, out_ptr):{OFFSETS}
         function="unpack_words",
         result="q",
         returns=Q,
-        right="Eight signed values a word, in the order of K, each of them exact in fp16.",
+        right="Eight signed values per word, in the order of K, each exact in fp16.",
         hint="move a nibble to the top of the word and shift it down again: >> copies the sign. "
         "Then [words, 8, columns] becomes [8 * words, columns]",
         harness=f"""
@@ -150,7 +150,7 @@ def harness(x_ptr, q_ptr, acc_ptr, out_ptr):{OFFSETS}
         function="accumulate",
         result="acc",
         returns=ACC,
-        right="The heart of the kernel: every tile along K was unpacked, multiplied and added, the last one in part.",
+        right="The heart of the kernel: every tile along K was unpacked, multiplied and added, the last one masked.",
         hint="start from tl.zeros(..., dtype=tl.float32); for each k from 0 up to K: columns k to k + BLOCK_K - 1 of x, "
         "and the words of those rows of W",
         harness=f"""

@@ -23,9 +23,9 @@ def _bytes(random: Random) -> Posed:
         traps=(
             Trap(
                 (moved + N * K) / 1e6,
-                "That is with two bytes a weight: an int8 weight has one, and it is converted inside the kernel.",
+                "That is with two bytes per weight; an int8 weight has one, and it is converted inside the kernel.",
             ),
-            Trap((moved - N * K / 2) / 1e6, "That is with half a byte a weight, which is int4."),
+            Trap((moved - N * K / 2) / 1e6, "That is with half a byte per weight, which would be int4."),
         ),
     )
 
@@ -39,14 +39,14 @@ def _gain(random: Random) -> Posed:
     )  # microseconds
     answer = max(memory16, compute) / max(memory8, compute)
     return Posed(
-        f"M = {M}, N = {N}, K = {K}, on a GPU with {terabytes} TB/s and {teraflops} TFLOP/s in fp16, in which the products of both kernels "
-        "run. How many times as fast as dense fp16 can W8A16 be at most? Leave the scales out.",
+        f"M = {M}, N = {N}, K = {K}, on a GPU with {terabytes} TB/s and {teraflops} TFLOP/s in fp16; both kernels multiply in "
+        "fp16. How many times as fast as dense fp16 can W8A16 be at most? Ignore the scales.",
         answer,
         "times",
         "for each of the two kernels: the time of its bytes and the time of its operations; the longer one counts",
         tolerance=0.02,
         traps=(
-            Trap(memory16 / memory8, "That is the ratio of the bytes: look whether the products take longer."),
+            Trap(memory16 / memory8, "That is the ratio of the bytes: check whether the products take longer."),
             Trap(2, "Two is the ratio of the weights' bytes: X and Y move too, and the products take time."),
             Trap(1 / answer, "That is the inverse of the ratio."),
         ),
@@ -76,8 +76,8 @@ def _step(random: Random) -> Posed:
     large, small = random.randint(20, 90) / 10, random.randint(2, 9) / 10
     answer = large / 127
     return Posed(
-        f"A weight has two output channels. The largest element of the one is {large}, that of the other {small}, in magnitude. "
-        "With one scale for the whole weight (per tensor), how far apart are neighbouring values that the second channel can take?",
+        f"A weight has two output channels. The largest magnitude in the first is {large}, in the second {small}. "
+        "With one scale for the whole weight (per tensor), how far apart are neighbouring values of the second channel?",
         answer,
         "",
         "the scale of the whole weight is max|w| / 127, and neighbouring integers are one scale apart",

@@ -1,4 +1,4 @@
-"""W8A16's relation: X as it is meets the stored int8 weight; one scale a channel."""
+"""W8A16's relation: X as it is meets the stored int8 weight; one scale per channel."""
 
 from __future__ import annotations
 

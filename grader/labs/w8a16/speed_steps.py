@@ -29,15 +29,15 @@ SPEED_STEPS = (
             Demand(
                 launched(lambda facts: facts.config.split_k),
                 "K is not split among programs, so Y is neither zeroed first nor added to.",
-                "SPLIT_K is {found}: Y is zeroed before the launch, and every slice adds to it by atomics. Both take time.",
+                "SPLIT_K is {found}: Y is zeroed before the launch, and every slice adds to it with atomics. Both take time.",
                 at_most=1,
             ),
             FILLS_THE_GPU,
             NO_MATRIX_INSTRUCTION,
         ),
-        hint="give one token a form of its own, `if BLOCK_M == 1:`, with 16 columns a program and steps of 512 along K: the product "
+        hint="handle one token separately, `if BLOCK_M == 1:`, with 16 columns per program and steps of 512 along K: the product "
         "element by element, kept in a tile of fp32, and one tl.sum after the loop",
-        right="Enough programs, each with one long stream of weights, and no matrix instruction that multiplies rows of nothing.",
+        right="Enough programs, each reading one long stream of weights, and no matrix instruction that multiplies empty rows.",
         rungs=("w8a16_1_naive", "w8a16_3_vectors"),
         shapes=(ONE,),
         prefer=lambda facts: facts.programs,
@@ -45,7 +45,7 @@ SPEED_STEPS = (
     SpeedStep(
         name="split",
         case="speed_m16",
-        question="How many programs will your launch with 16 tokens and N = K = 4096 have, with the config that makes most of them for a "
+        question="How many programs will your launch with 16 tokens and N = K = 4096 have, with the config that gives the most for a "
         "tile of 16 rows?",
         quantity=PROGRAMS,
         demands=(
@@ -60,8 +60,8 @@ SPEED_STEPS = (
         ),
         hint="give a config a SPLIT_K above 1 and use it in the kernel: program_id(1) starts at its own BLOCK_K and steps by BLOCK_K * "
         "SPLIT_K, and tl.atomic_add joins the slices in a Y that arrives zeroed; "
-        "under if SPLIT_K == 1 the plain store stays, since Y is not zeroed then",
-        right="A few tokens are a stream of weights, too: what counts is how many multiprocessors ask for them at once.",
+        "for SPLIT_K == 1 keep the plain store, since Y is not zeroed then",
+        right="With a few tokens, too, a launch mostly reads weights: what counts is how many multiprocessors load them at once.",
         rungs=("w8a16_1_naive", "w8a16_4_split"),
         shapes=(FEW,),
         prefer=lambda facts: facts.programs if facts.constants.get("BLOCK_M") == 16 else 0,
@@ -75,7 +75,7 @@ SPEED_STEPS = (
             Demand(
                 STORED,
                 "The loop stores nothing in shared memory: each thread multiplies the weights that it converted itself.",
-                "The loop stores {found} bytes in shared memory, per iteration and program: what threads computed goes that way to "
+                "The loop stores {found} bytes in shared memory, per iteration and program: what threads compute passes through it to "
                 "tl.dot, converted weights above all, and with one stage X and the weight's bytes too.",
                 at_most=0,
             ),

@@ -117,7 +117,7 @@ def harness(x_ptr, q_ptr, acc_ptr, out_ptr):{OFFSETS}
         function="accumulate",
         result="acc",
         returns=ACC,
-        right="The heart of the kernel: every tile along K was loaded, converted, multiplied and added, the last one in part.",
+        right="The heart of the kernel: every tile along K was loaded, converted, multiplied and added, the last one masked.",
         hint="start from tl.zeros(..., dtype=tl.float32); for each k from 0 up to K, depth = k + tl.arange(0, BLOCK_K): "
         "columns `depth` of x and rows `depth` of qweight",
         harness=f"""
@@ -153,7 +153,7 @@ def harness(acc_ptr, scales_ptr, out_ptr):{OFFSETS}
         function="multiply_one",
         result="sum",
         returns=ONE,
-        right="No matrix instruction, and no 15 rows of nothing beside the one token.",
+        right="No matrix instruction, and no 15 empty rows beside the one token.",
         hint="tl.sum(x[:, None] * q, axis=0), both as fp32 before they are multiplied",
         harness=f"""
 @triton.jit

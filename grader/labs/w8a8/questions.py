@@ -19,8 +19,8 @@ def _bytes(random: Random) -> Posed:
         "MB",
         "one term each for X, the weight, the scales and Y",
         traps=(
-            Trap((moved + N * K) / 1e6, "That is with two bytes a weight: an int8 weight has one."),
-            Trap((moved - N * K / 2) / 1e6, "That is with half a byte a weight: an int8 weight has one."),
+            Trap((moved + N * K) / 1e6, "That is with two bytes per weight: an int8 weight has one."),
+            Trap((moved - N * K / 2) / 1e6, "That is with half a byte per weight: an int8 weight has one."),
             Trap(N * K / 1e6, "That is the weight alone: X and Y move too."),
         ),
     )
@@ -34,12 +34,12 @@ def _intensity(random: Random) -> Posed:
         "operations; X and Y are fp16, the weight is int8, the scales do not matter.",
         operations / moved,
         "operations per byte",
-        "2 M N K over the bytes of X, weight and Y",
+        "2 M N K divided by the bytes of X, weight and Y",
         traps=(
             Trap(operations / (moved + N * K), "That is with an fp16 weight: an int8 weight has one byte."),
             Trap(
                 operations / (M * K + N * K + M * N),
-                "That is with X and Y in one byte: they are fp16 outside of the kernel.",
+                "That is with one byte per element of X and Y; outside the kernel they are fp16.",
             ),
             Trap(moved / operations, "That is bytes for each operation: invert it."),
         ),
@@ -54,7 +54,7 @@ def _exact(random: Random) -> Posed:
         f"accumulator has {width} bits, one of them for the sign. What is the largest K for which no sum can overflow?",
         largest // product,
         "terms",
-        "the product of the largest magnitude, and the largest number that the accumulator holds",
+        "divide the largest number that the accumulator holds by the product of the largest magnitude",
         tolerance=0,
         traps=(
             Trap(

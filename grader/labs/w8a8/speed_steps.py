@@ -52,17 +52,17 @@ SPEED_STEPS = (
     SpeedStep(
         name="epilogue",
         case="speed_m4096",
-        question="With K = 4096, how often does a launch turn an int32 sum into fp32 for each element of Y, once this step is done?",
+        question="With K = 4096, how often does a launch convert an int32 sum to fp32 for each element of Y, once this step is done?",
         quantity=compiled(_rescales),
         demands=(
             Demand(
                 compiled(lambda facts: facts.iteration.sums_to_float),
-                "The loop turns no sum into floats: it stays int32, where it is.",
-                "The loop turns {found} integers from tl.dot into floats, per iteration and thread.",
+                "The loop converts no sum to floats: the accumulator stays int32.",
+                "The loop converts {found} integers from tl.dot to floats, per iteration and thread.",
                 at_most=0,
             ),
         ),
-        hint="let acc be int32, hand it to tl.dot(q, w, acc, out_dtype=tl.int32), and multiply with both scales after the loop",
+        hint="make acc int32, pass it to tl.dot(q, w, acc, out_dtype=tl.int32), and multiply by both scales after the loop",
         right="A scale that is constant along K belongs after the loop.",
         rungs=("w8a8_1_obvious", "w8a8_2_epilogue"),
         shapes=(FEW, MANY),
@@ -81,8 +81,8 @@ SPEED_STEPS = (
                 at_most=0,
             ),
         ),
-        hint="before the loop: inverse = 1.0 / input_scale, one division a row; in the loop multiply with it",
-        right="The compiler's listing counts a division as one instruction; in machine code it is several.",
+        hint="before the loop: inverse = 1.0 / input_scale, one division per row; in the loop multiply by it",
+        right="The compiler's listing counts a division as one instruction; in machine code it takes several.",
         rungs=("w8a8_2_epilogue", "w8a8_3_rounding"),
         shapes=(FEW, MANY),
         prefer=tile_size,
@@ -96,15 +96,15 @@ SPEED_STEPS = (
         demands=(
             Demand(
                 compiled(lambda facts: facts.iteration.to_integer),
-                "No instruction of the loop rounds a float or turns it into an integer.",
-                "{found} instructions round a float or turn it into an integer, per iteration and thread: "
+                "No instruction of the loop rounds a float or converts it to an integer.",
+                "{found} instructions round a float or convert it to an integer, per iteration and thread: "
                 "they run at a fraction of the rate of a multiply-add.",
                 at_most=0,
             ),
         ),
         hint="clamp x / s to -128..127, then add 12582912.0, which is 1.5 * 2**23: fp32 has no bits left for the fraction, so the sum is "
         "rounded to nearest, and its low byte is the integer; read it with .to(tl.int32, bitcast=True).to(tl.int8)",
-        right="An addition that rounds on the way, and bits that are an int8 already.",
+        right="The addition rounds, and the low byte of its result is already the int8.",
         rungs=("w8a8_2_epilogue", "w8a8_3_rounding"),
         shapes=(FEW, MANY),
         prefer=tile_size,
@@ -148,14 +148,14 @@ SPEED_STEPS = (
             Demand(
                 PRODUCTS,
                 "{found} multiply-add for each one that is needed.",
-                "{found} multiply-adds for each one that is needed: the others are of rows that X does not have.",
+                "{found} multiply-adds for each one that is needed: the others are for rows that X does not have.",
                 at_most=1,
             ),
             ON_WARP_GROUPS,
         ),
         hint="for few tokens make the weight the first operand, tl.dot(tl.trans(w), tl.trans(q), acc, ...), with acc [BLOCK_N, BLOCK_M] "
         "and tl.trans(acc) after the loop: then BLOCK_M may be 16, and the 64 rows are columns of Y",
-        right="The instruction wants 64 rows of something: the weight has them.",
+        right="The instruction needs 64 rows of its first operand: the weight has them.",
         rungs=("w8a8_4_tiles", "solution"),
         shapes=(FEW,),
         prefer=_few_rows,
@@ -164,13 +164,13 @@ SPEED_STEPS = (
     SpeedStep(
         name="split",
         case="speed_m16",
-        question="How many programs will your launch with 16 tokens and N = K = 4096 have, with the config that makes most of them?",
+        question="How many programs will your launch with 16 tokens and N = K = 4096 have, with the config that gives the most?",
         quantity=PROGRAMS,
         demands=(FILLS_THE_GPU, ON_WARP_GROUPS),
         hint="give a config a SPLIT_K above 1 and use it in the kernel: program_id(1) starts at its own BLOCK_K and steps by BLOCK_K * "
         "SPLIT_K, and tl.atomic_add joins the slices in a Y that arrives zeroed; "
-        "under if SPLIT_K == 1 the plain store stays, since Y is not zeroed then",
-        right="Few tokens are a stream of weights: what counts is how many multiprocessors ask for them at once.",
+        "for SPLIT_K == 1 keep the plain store, since Y is not zeroed then",
+        right="With few tokens a launch mostly reads weights: what counts is how many multiprocessors load them at once.",
         rungs=("w8a8_4_tiles", "solution"),
         shapes=(FEW,),
         prefer=lambda facts: facts.programs,

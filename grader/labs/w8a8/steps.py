@@ -136,7 +136,7 @@ def harness(x_ptr, M, K, stride_xm, stride_xk, out_ptr):{OFFSETS}
         function="quantise_tile",
         result="q",
         returns=Q,
-        right="Rounded to nearest and kept within int8, a scale for each row.",
+        right="Rounded to nearest and clamped to int8, with one scale per row.",
         hint="divide each row by its own scale, round to nearest, clamp to -128..127, then convert to tl.int8",
         harness=f"""
 @triton.jit
@@ -168,7 +168,7 @@ def harness(q_ptr, w_ptr, acc_ptr, out_ptr):{OFFSETS}
         function="accumulate",
         result="acc",
         returns=ACC,
-        right="The heart of the kernel: every tile along K was quantised, multiplied and added, the last one in part.",
+        right="The heart of the kernel: every tile along K was quantised, multiplied and added, the last one masked.",
         hint="start from tl.zeros(..., dtype=tl.int32); for each k from 0 up to K: columns k to k + BLOCK_K - 1 of x, the same "
         "rows of w; the columns of x end at K, and so do the rows of w",
         harness=f"""
@@ -186,7 +186,7 @@ def harness(x_ptr, w_ptr, scale_ptr, M, N, K, stride_xm, stride_xk, stride_wn, o
         function="rescale",
         result="y",
         returns=Y,
-        right="Both scales left the sum, so they are applied once an element and not once a product.",
+        right="Both scales were moved out of the sum, so they are applied once per element, not once per product.",
         hint="convert acc to fp32 first, multiply by input_scale down the rows and weight_scale across, end in fp16",
         harness=f"""
 @triton.jit

@@ -225,7 +225,7 @@ def test_a_kernel_that_calls_plain_python_is_told_at_the_call():
     found = read_step(["", IMPORTS, plain, STEP_CELL.replace("return x", "return quantise(x)")], "w8a8", step)
     assert isinstance(found, Refusal)
     assert (
-        "`quantise_tile` (step 2), line 3: the kernel calls `quantise`, which is not under @triton.jit" in found.message
+        "`quantise_tile` (step 2), line 3: the kernel calls `quantise`, which has no @triton.jit" in found.message
     )
 
 

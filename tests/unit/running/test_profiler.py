@@ -77,11 +77,11 @@ def test_a_profile_in_words_names_the_students_lines():
     hot = hot_lines(read("source.csv"), MADE)[0]
     (text,) = profile_texts(source, [Profile("speed_m16", 3, hot, 7.86, {"DRAM": 0.464, "L2": float("nan")}, 4.0)])
     whole, first, second, *_ = text.split("\n")
-    assert whole == "speed_m16, config 3: 7.9 us, 4.0 warps on an SM; of what the GPU can do: DRAM 46%. Where its warps were met:"
+    assert whole == "speed_m16, config 3: 7.9 us, 4.0 warps on an SM; share of the GPU's peak: DRAM 46%. Where its warps were sampled:"
     assert first.startswith("w8a8.ipynb cell 5 line 154, `line_154()`: 25% of the samples; 35% of these wait for an instruction")
     assert "for shared memory or a special function" in second
     (text,) = profile_texts(source, [Profile("speed_m16", 3, hot)])
-    assert text.split("\n")[0].startswith("speed_m16, config 3: where its warps were met, by Proton")
+    assert text.split("\n")[0].startswith("speed_m16, config 3: where its warps were sampled, by Proton")
     assert text.split("\n")[1] == first
 
 
