@@ -40,9 +40,9 @@ def summary(found: Sequence[Standing], only: frozenset[str], out: Path, drawn: i
             [f"{_some_of([row.standing for row in rows])}: {_cut(reason)}" for reason, rows in reasons],
             out / "index.html",
         )
-    absent = len(found) - len(present)
+    absent = len({one.student for one in found} - {one.student for one in present})
     console.print(
-        f"{some(len(present), 'student')}{f', {absent} handed in nothing' if absent else ''}, {some(drawn, 'page')} drawn, "
+        f"{_people(present)}{f', {absent} handed in nothing' if absent else ''}, {some(drawn, 'page')} drawn, "
         f"in {timedelta(seconds=round(seconds))}"
     )
     console.print(
@@ -72,16 +72,24 @@ def _listed(console: Console, lines: Sequence[str], rest: Path) -> None:
         console.print(f"  and {len(lines) - MOST_LINES} more, in {escape(str(rest))}", soft_wrap=True)
 
 
-def _who(standing: Standing) -> str:
+def _people(standings: Sequence[Standing]) -> str:
+    """How many students, and for how many assignments if they are several: then a student has a mark for each."""
+    students, assignments = {one.student for one in standings}, {one.assignment for one in standings}
+    return some(len(students), "student") + (f" in {len(assignments)} assignments" if len(assignments) > 1 else "")
+
+
+def _who(standing: Standing, *others: Standing) -> str:
+    """A student, and the assignments where there are any."""
     from grader.reporting.text import name
 
     known = standing.name if standing.name == standing.student else f"{standing.name} ({standing.student})"
-    return name(f"{known}, {standing.assignment}" if standing.assignment else known)
+    return name(", ".join(filter(None, (known, *(one.assignment for one in (standing, *others))))))
 
 
 def _some_of(standings: Sequence[Standing]) -> str:
     """One by name, more by their number."""
-    return _who(standings[0]) if len(standings) == 1 else f"{len(standings)} students, {_who(standings[0])} first"
+    one = len({standing.student for standing in standings}) == 1
+    return _who(*standings) if one else f"{_people(standings)}, {_who(standings[0])} first"
 
 
 def _what(standing: Standing) -> str:

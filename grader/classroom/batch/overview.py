@@ -147,9 +147,12 @@ def numbers_of(standings: Sequence[Standing], who: Callable[[Standing], str]) ->
     present = [standing for standing in standings if not standing.absent]
     known = [standing.points for standing in present if standing.points is not None]
     devices = Counter(_described(standing.graded.report.device) for standing in present)
+    students, came = (
+        {one.student for one in some} for some in (standings, present)
+    )  # each once, of several assignments too
     return Numbers(
-        len(standings),
-        len(standings) - len(present),
+        len(students),
+        len(students - came),
         statistics.median(known) if known else 0.0,
         max((standing.mark.possible for standing in standings), default=0.0),
         tuple(devices.most_common()),

@@ -25,7 +25,7 @@ from grader.classroom.batch.exports import (
 )
 from grader.classroom.batch.hand_in import HandIn
 from grader.classroom.batch.marks import Rules
-from grader.classroom.batch.overview import pages
+from grader.classroom.batch.overview import numbers_of, pages
 from grader.classroom.batch.pages import Pages, page_address, page_name
 from grader.classroom.batch.similarity import Comparison, Group, Link, similar_kernels
 from grader.classroom.batch.standing import Graded, standings
@@ -93,6 +93,14 @@ def test_which_attempt_counts(attempts, points):
     standing = standings([first, second], Rules(attempts))[0]
     assert standing.points == points
     assert len(standing.others) == 1
+
+
+def test_a_student_of_several_assignments_is_counted_once():
+    handed_in = [replace(hand_in(name), assignment=which) for name, which in (("ann", "a"), ("ann", "b"), ("ben", "a"))]
+    found = standings([graded(one) for one in handed_in], Rules())
+    assert len(found) == 3
+    numbers = numbers_of(found, lambda standing: "somebody")
+    assert (numbers.students, numbers.absent) == (2, 0)
 
 
 def test_an_unreadable_last_attempt_does_not_replace_a_readable_one():
