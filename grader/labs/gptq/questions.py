@@ -41,7 +41,10 @@ def _bytes(random: Random) -> Posed:
             Trap(rest / 1e6, "That is without scales and zeros."),
             Trap((rest + 2 * groups) / 1e6, "That is without the zeros."),
             Trap((rest + 2.5 * N) / 1e6, "That is one group for all of K."),
-            Trap((rest + N * K / 2 + 2.5 * groups) / 1e6, "That is with one byte per weight; an int4 weight has half a byte."),
+            Trap(
+                (rest + N * K / 2 + 2.5 * groups) / 1e6,
+                "That is with one byte per weight; an int4 weight has half a byte.",
+            ),
         ),
     )
 
