@@ -135,7 +135,7 @@ def batch(
         str | None, typer.Option(help="In a mixed cluster, Ray's name of the GPU to grade speed on, such as H200.")
     ] = None,
 ) -> None:
-    """Grade a whole class. Exit status: 0 graded, 2 unusable arguments, 3 the grader failed, 130 stopped by Ctrl-C.
+    """Grade a whole class. Exit status: 0 graded, 2 invalid arguments, 3 the grader failed, 130 stopped by Ctrl-C.
 
     Every verdict is saved at once: after an interruption, rerun the same command to resume.
     """

@@ -55,7 +55,7 @@ def grade(
         bool, typer.Option("--profile", help="On a GPU: where the time goes, line by line (Nsight Compute's ncu).")
     ] = False,
 ) -> None:
-    """Grade one submission. Exit status: 0 graded, 2 unusable arguments, 3 the grader failed."""
+    """Grade one submission. Exit status: 0 graded, 2 invalid arguments, 3 the grader failed."""
     _warm_up(path)
     if path.exists() and device is not DeviceChoice.cpu:
         prestart()

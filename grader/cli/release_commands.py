@@ -19,7 +19,7 @@ def release(
     ] = None,
     bundle: Annotated[Path, typer.Option(help="The archive to write for students.")] = Path("build/student.zip"),
 ) -> None:
-    """Regenerate assignment/, notebooks/*.ipynb and what slips give from their sources, and pack what students get (for instructors)."""
+    """Regenerate assignment/, notebooks/*.ipynb and the results of slips, and pack the students' archive (for instructors)."""
     from grader.authoring.bundle import write_bundle
     from grader.authoring.hosted import repository_url, unset
     from grader.authoring.release import release as write
@@ -41,7 +41,7 @@ def release(
 def new_lab(
     lab_id: Annotated[str, typer.Argument(metavar="ID", help="Lower-case letters and digits, such as w8a16.")],
 ) -> None:
-    """Write the skeleton of a new lab, which is green as it is (docs/new-lab.md says how to go on)."""
+    """Write the skeleton of a new lab; its tests pass as it is (docs/new-lab.md says how to continue)."""
     from grader.authoring.new_lab import make_lab
 
     root = _repository()
@@ -54,7 +54,7 @@ def new_lab(
 
 
 def check_lab(lab_id: Annotated[str, typer.Argument(metavar="ID", help="The lab to look at.")]) -> None:
-    """Say what a lab lacks. Exit status: 0 all that it must have is there, 1 something is missing."""
+    """Check that a lab is complete. Exit status: 0 complete, 1 something is missing."""
     from grader.authoring.new_lab import missing
     from grader.labs import all_labs
 

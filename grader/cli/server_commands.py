@@ -56,7 +56,7 @@ def serve(
     address: Annotated[str | None, typer.Option(help="Address of the Ray cluster.")] = None,
     accelerator: Annotated[str | None, typer.Option(help="In a mixed cluster, Ray's name of the GPU.")] = None,
 ) -> None:
-    """Serve a course: submissions, a fair queue, reports, a board. Exit status: 2 unusable arguments, 3 the server failed."""
+    """Serve a course: submissions, a fair queue, reports, a board. Exit status: 2 invalid arguments, 3 the server failed."""
     require_packages()
     missing = [name for name in ("fastapi", "uvicorn") if find_spec(name) is None]
     if missing:
@@ -148,7 +148,7 @@ def tokens(
         Path | None, typer.Option("--out", help="Where new tokens are written (CSV); without it to the terminal.")
     ] = None,
 ) -> None:
-    """Make and revoke tokens of a course; without an option, list who has one. The file with new ones is the only copy: mail it out."""
+    """Make and revoke tokens of a course; without an option, list who has one. The file with new tokens is the only copy."""
     from grader.classroom.roster import Person, load_roster
     from grader.classroom.server.store import Store
     from grader.reporting.atomic import write_whole

@@ -1,10 +1,10 @@
-"""`python -m grader.interpreter FILE:KERNEL [NAME=VALUE ...]`: launches a kernel of one's own once, watched, and prints what is wrong.
+"""`python -m grader.interpreter FILE:KERNEL [NAME=VALUE ...]`: launches your own kernel once, checked, and prints what is wrong.
 
-A VALUE is a number, None, or a tensor as `fp16[128,64]`: random numbers; `empty:`, `zeros:` or `ones:` before it, and strides after it,
-as `int8[64,128]@1,64`. Without any, the function KERNEL_arguments of the file is called: it returns them in a dict, tensors of NumPy or
-PyTorch among them, and the grid: a tuple, or a function of the arguments.
+A VALUE is a number, None, or a tensor such as `fp16[128,64]`, filled with random numbers; prefix `empty:`, `zeros:` or `ones:` for
+other contents, append strides as in `int8[64,128]@1,64`. Without any VALUE, the function KERNEL_arguments of the file is called: it
+returns them in a dict, tensors of NumPy or PyTorch among them, and the grid: a tuple, or a function of the arguments.
 
-Exit status: 0 nothing was found, 1 something was, 2 unusable arguments.
+Exit status: 0 nothing was found, 1 something was, 2 invalid arguments.
 """
 
 from __future__ import annotations
