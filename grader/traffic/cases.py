@@ -18,10 +18,11 @@ STEP = 64
 
 
 def sized_case(lab: Lab, sizes: tuple[int, int, int]) -> Case:
-    """A case with these M, N and K, its inputs by the recipe of the lab's last timed case, such as its sparsity."""
+    """A case with these M, N and K, its inputs by the recipe of the lab's last timed case: its sparsity, or groups as far as they divide K."""
     M, N, K = sizes
-    about = f"M = {M}, N = {N}, K = {K}"
-    return replace((lab.speed_cases or lab.cases)[-1], name=f"m{M}_n{N}_k{K}", about=about, M=M, N=N, K=K, launches=0)
+    timed = (lab.speed_cases or lab.cases)[-1]
+    sized = replace(timed, M=M, N=N, K=K, group_size=math.gcd(timed.group_size, K) if timed.group_size else 0, launches=0)
+    return replace(sized, name=f"m{M}_n{N}_k{K}", about=f"M = {M}, N = {N}, K = {K}")
 
 
 def tiled_case(lab: Lab, config: Config, tiles: tuple[int, int] = (4, 4), steps: int = 2) -> Case:

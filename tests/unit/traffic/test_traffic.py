@@ -12,9 +12,13 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from grader.labs import all_labs
+from grader.labs.problems import make_problem
+from grader.model import Config
 from grader.traffic import ORDERS, Cache, Traffic, Uncounted, coalesce, in_order
 from grader.traffic.accesses import AXES, OFF, Access, launch_order, parse
 from grader.traffic.caching import Replay
+from grader.traffic.cases import tiled_case
 from grader.traffic.counting import ProgramTraffic, Region
 from tests.submissions import TESTS
 from tests.traffics import counted, counted_text
@@ -29,6 +33,16 @@ def _traffic(file: str, lab: str, sizes: tuple[int, int, int] | str, config: int
     assert isinstance(found, Traffic), found
     assert found.wrong == ""
     return found
+
+
+@pytest.mark.parametrize("lab", all_labs().values(), ids=lambda lab: lab.id)
+@pytest.mark.parametrize("deep", [16, 32, 64, 256])
+def test_a_right_kernel_of_any_tile_has_a_case_to_be_counted_on(lab, deep):
+    """GPTQ's groups are longer than the tiles of some right kernels."""
+    config = Config(0, {"BLOCK_M": 16, "BLOCK_N": 32, "BLOCK_K": deep}, 4, 2)
+    case = tiled_case(lab, config)
+    problem = make_problem(lab, case, 0)
+    assert {size: problem.scalars[size] for size in "MNK"} == {"M": case.M, "N": case.N, "K": case.K}
 
 
 def test_a_word_is_loaded_eight_times_or_once():
