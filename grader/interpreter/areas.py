@@ -7,6 +7,12 @@ from collections.abc import Container, Sequence
 
 import numpy as np
 
+WIDTHS = {
+    "fp16": 2, "bf16": 2, "fp32": 4, "fp64": 8, "fp8e4nv": 1, "fp8e5": 1, "i1": 1, "i8": 1, "i16": 2, "i32": 4, "i64": 8,
+    "u8": 1, "u16": 2, "u32": 4, "u64": 8,
+}  # fmt: skip
+"""Bytes of an element, by Triton's name for its type."""
+
 WINDOW_BITS = 56
 """A tensor's own range of addresses: an offset that was computed from any number of 32 bits, read by mistake or not, stays inside."""
 
@@ -20,28 +26,29 @@ MOST_APART = 8
 class Area:
     """One pointer argument: a tensor inside a guarded buffer, and who wrote which of its elements.
 
-    offset: the element of the buffer at which the tensor begins. `low` to `high`: the addresses of its elements,
-    all of them when `dense`. `first`: the buffer's address, `size` its bytes. `writer` holds, for each element of
-    the buffer, one more than the last program that stored there, negative where it was added atomically, by SEVERAL maybe, and
-    -SEVERAL where several stored; `operation` the number of the atomic that was used there, -1 where there were several kinds.
-    `added`: of an output, how many atomics brought an element anything but zero. `reader`: of an output, one more than the program
-    that loaded what nobody had written yet (-SEVERAL: several did), and `read_at` where. `apart`: by how much the numbers that
-    several brought to an element differ, where rounding may explain it. `lanes`: of an output, by which lane of what tile an element was
-    stored to last, and after how many barriers; `readers`: the same of the last load.
+    kind: Triton's name for the type of its elements. offset: the element of the buffer at which the tensor begins. `low` to `high`: the
+    addresses of its elements, all of them when `dense`. `first`: the buffer's address, `size` its bytes. `writer` holds, for each
+    element of the buffer, one more than the last program that stored there, negative where it was added atomically, by SEVERAL maybe,
+    and -SEVERAL where several stored; `operation` the number of the atomic that was used there, -1 where there were several kinds.
+    `added`: of an output, how many atomics brought an element anything but zero. `reader`: of an output, one more than the program that
+    loaded what nobody had written yet (-SEVERAL: several did), and `read_at` where. `apart`: by how much the numbers that several
+    brought to an element differ, where rounding may explain it. `lanes`: of an output, by which lane of what tile an element was stored
+    to last, and after how many barriers; `readers`: the same of the last load.
     """
 
     def __init__(
         self,
         name: str,
         buffer: np.ndarray,
-        width: int,
+        kind: str,
         shape: Sequence[int],
         strides: Sequence[int],
         offset: int,
         poisoned: bool,
         output: bool = False,
     ) -> None:
-        self.name, self.width, self.shape, self.strides = name, width, tuple(shape), tuple(strides)
+        self.name, self.kind, self.shape, self.strides = name, kind, tuple(shape), tuple(strides)
+        self.width = width = WIDTHS[kind]
         self.poisoned, self.output = poisoned, output
         self.buffer, self.size = buffer, buffer.nbytes
         self.offset = offset
@@ -61,12 +68,12 @@ class Area:
         self.arrived = zlib.crc32(buffer)
         self.number = self.base = self.first = self.low = self.high = self.shift = 0
 
-    def place(self, number: int, real_base: int) -> None:
-        """Gives the launch's tensor of this number, really at `real_base`, its address: another for other contents, as on a GPU."""
+    def place(self, number: int) -> None:
+        """Gives the launch's tensor of this number its address: another for other contents, as on a GPU."""
         self.number = number
         self.base = ((number + 1) << WINDOW_BITS) + (1 << (WINDOW_BITS - 1)) + self.arrived % PLACES * ALIGNMENT
-        self.shift = (real_base - self.base) % 2**64
         self.first = self.base - self.offset * self.width
+        self.shift = (self.buffer.ctypes.data - self.first) % 2**64
         self.low, self.high = (self.first + at * self.width for at in (self.hull.start, self.hull.stop))
 
     def offsets(self, addresses: np.ndarray) -> np.ndarray:

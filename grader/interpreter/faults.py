@@ -45,11 +45,9 @@ def describe(error: BaseException, path: str, ended: LaunchEnded | None = None) 
     outermost first. ended: what the clock raised.
     It raises wherever Python happens to be, inside a function of NumPy's too, and those may make a TypeError of anything.
     """
-    running = _lines(error, path)
-    error = _root(error)
     frames = traceback.extract_tb(error.__traceback__)
-    error = ended or error
-    line = next((frame.lineno for frame in reversed(frames) if frame.filename == path), None)
+    running = [frame.lineno for frame in frames if frame.filename == path]
+    error, line = ended or error, running[-1] if running else None
     answer = {"error": type(error).__name__, "message": str(error).strip()[:600] or type(error).__name__, "line": line}
     if isinstance(error, LaunchEnded):
         return {**answer, "reason": error.reason, "callers": running[:-1][-MAX_CALLERS:]}
@@ -65,24 +63,3 @@ def describe(error: BaseException, path: str, ended: LaunchEnded | None = None) 
         where = f"{os.path.basename(place.filename)}:{place.lineno}"
         return {**answer, "error": "GraderDefect", "message": f"{where}: {type(error).__name__}: {error}"[:600]}
     return answer
-
-
-def _lines(error: BaseException, path: str) -> list[int]:
-    """The lines of a file that were running, outermost first: the interpreter wraps an error anew in every function that it leaves."""
-    lines = []
-    while True:
-        lines += [
-            frame.lineno
-            for frame in traceback.extract_tb(error.__traceback__)
-            if frame.filename == path and frame.lineno
-        ]
-        if type(error).__name__ != "InterpreterError" or error.__cause__ is None:
-            return lines
-        error = error.__cause__
-
-
-def _root(error: BaseException) -> BaseException:
-    """What was raised first, below what Triton's interpreter wraps it in."""
-    while type(error).__name__ == "InterpreterError" and error.__cause__ is not None:
-        error = error.__cause__
-    return error

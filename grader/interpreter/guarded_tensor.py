@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from grader.interpreter.host_tensor import WIDTHS
+from grader.interpreter.areas import WIDTHS
 from grader.interpreter.native_memory import POISON_BYTE
 
 GUARD_BYTES = 64 << 10

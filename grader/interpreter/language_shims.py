@@ -13,10 +13,8 @@ import inspect
 from types import SimpleNamespace
 from typing import Any
 
-import numpy as np
 import triton.language as tl
 from triton.runtime import interpreter
-from triton.runtime.jit import _normalize_ty
 
 from grader.interpreter import (
     control_flow,
@@ -29,16 +27,10 @@ from grader.interpreter import (
     tile_access,
     type_cache,
 )
-from grader.interpreter.host_tensor import HostTensor
 from grader.interpreter.unsupported import unsupported
 
 _patched: dict[int, tuple[Any, Any]] = {}
 """By id, a function of the language that is kept alive here, and what stands for it."""
-
-
-class _NoRestore:
-    def restore(self) -> None:
-        """The patches stay: this process only ever interprets."""
 
 
 def install() -> None:
@@ -53,9 +45,6 @@ def install() -> None:
     builder = interpreter.interpreter_builder
     # Triton repeats every integer operation in int64 for an assertion that without its debug option is never made.
     builder.options = dataclasses.replace(builder.options, sanitize_overflow=False)
-    # Triton would patch triton.language again on every call of a jit helper.
-    interpreter._patch_lang = lambda function: _NoRestore()
-    convert = interpreter._implicit_cvt
     by_type: dict[str, Any] = {}
     numpy_type = interpreter._get_np_dtype
 
@@ -67,20 +56,12 @@ def install() -> None:
 
     # Triton builds a table of all types for each look into it.
     interpreter._get_np_dtype = cached_type
-    interpreter._implicit_cvt = lambda argument: _argument(argument, convert)
     interpreter.FunctionRewriter.rewrite_ast = _rewrite
     interpreter.InterpretedFunction.__call__ = lambda self, *args, **kwargs: self.rewrite()(*args, **kwargs)
 
 
 def _rewrite(self: Any) -> Any:
-    function = control_flow.rewrite(self.fn, {number: new for number, (_, new) in _patched.items()})
-    function.__annotations__ = dict.fromkeys(constexpr_parameters(self.fn), "constexpr")
-    return function
-
-
-def constexpr_parameters(function: Any) -> list[str]:
-    """The parameters that the compiler takes for constants: those in whose annotation it reads `constexpr`."""
-    return [name for name, annotation in function.__annotations__.items() if "constexpr" in _normalize_ty(annotation)]
+    return control_flow.rewrite(self.fn, {number: new for number, (_, new) in _patched.items()})
 
 
 def _patch_language() -> None:
@@ -137,26 +118,3 @@ def _transposed(tensor: Any) -> Any:
 
 def _dot_scaled(*_: Any, **__: Any) -> Any:
     raise unsupported("dot_scaled")
-
-
-def _argument(argument: Any, convert: Any) -> Any:
-    """A kernel's argument: numbers in the type in which the compiled kernel takes them, a tensor as its address."""
-    if isinstance(argument, HostTensor):
-        dtype = tl.pointer_type(tl.str_to_ty(argument.kind, None))
-        return tl.tensor(interpreter.TensorHandle(np.array([argument.data_ptr()], dtype=np.uint64), dtype), dtype)
-    if isinstance(argument, (bool, int, float)):
-        dtype = _number_type(argument)
-        data = np.array([argument]).astype(interpreter._get_np_dtype(dtype))
-        return tl.tensor(interpreter.TensorHandle(data, dtype), dtype)
-    return convert(argument)
-
-
-def _number_type(number: bool | int | float) -> Any:
-    """What Triton takes a number for that no annotation gives a type; its own function for that imports torch. Raises OverflowError."""
-    if isinstance(number, bool):
-        return tl.int1
-    if isinstance(number, float):
-        return tl.float32
-    if not -(2**63) <= number < 2**64:
-        raise OverflowError("integer to be specialized too large to represent")
-    return tl.int32 if -(2**31) <= number < 2**31 else tl.int64 if number < 2**63 else tl.uint64

@@ -6,17 +6,16 @@ import contextlib
 import math
 import os
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 os.environ["TRITON_INTERPRET"] = "1"
 
 import numpy as np
 
-from grader.interpreter import faults, language_shims, lockstep, memory_check
+from grader.interpreter import faults, language_shims, lockstep, memory_check, programs
 from grader.interpreter.areas import Area
 from grader.interpreter.generated_module import LoadedModule, constants
-from grader.interpreter.host_tensor import HostTensor
 from grader.interpreter.orders import Orders
 from grader.interpreter.printing import Printed
 from grader.interpreter.split_k import Contributions
@@ -74,36 +73,30 @@ class _Given:
     """What a launch is given: its tensors' buffers, its arguments by name, and where each tensor lies."""
 
     def __init__(self, module: LoadedModule, request: dict[str, Any], blobs: list[bytes]) -> None:
-        self.buffers: list[np.ndarray] = []
-        self.arguments: dict[str, Any] = dict(request["scalars"])
-        areas = {}
-        for tensor, blob in zip(request["tensors"], blobs, strict=True):
-            buffer = np.frombuffer(blob, dtype=np.uint8).copy()
-            self.buffers.append(buffer)
-            name, shape, strides, offset = (tensor[key] for key in ("name", "shape", "strides", "offset"))
-            self.arguments[name] = HostTensor(buffer, tensor["type"], offset)
-            areas[name] = Area(
-                name,
+        self.buffers = [np.frombuffer(blob, dtype=np.uint8).copy() for blob in blobs]
+        areas = {
+            tensor["name"]: Area(
+                tensor["name"],
                 buffer,
-                self.arguments[name].width,
-                shape,
-                strides,
-                offset,
-                name in request.get("unwritten", ()),
-                name == request.get("output", name),
+                tensor["type"],
+                tensor["shape"],
+                tensor["strides"],
+                tensor["offset"],
+                tensor["name"] in request.get("unwritten", ()),
+                tensor["name"] == request.get("output", tensor["name"]),
             )
-        known, before = constants(request["constants"]), dict(module.jit.fn.__annotations__)
-        for name in self.arguments:  # given at run time, and so the compiler reads it, whatever its annotation says
-            module.jit.fn.__annotations__.pop(name, None)
-        module.jit.fn.__annotations__.update(
-            dict.fromkeys(known, "constexpr")
-        )  # and these it knows, an argument that is 1 among them
-        if module.jit.fn.__annotations__ != before:
-            module.jit.rewritten_fn.pop(module.jit.fn, None)  # was made for the constants of the launch before
-        self.arguments.update(known)
+            for tensor, buffer in zip(request["tensors"], self.buffers, strict=True)
+        }
         names = [parameter.name for parameter in module.parameters]
-        self.arguments = {name: self.arguments[name] for name in names}
         self.areas = [areas[name] for name in names if name in areas]
+        for window, area in enumerate(self.areas):
+            area.place(window)
+        given = {
+            **{name: programs.number(value) for name, value in request["scalars"].items()},
+            **{area.name: programs.pointer(area.kind, area.base) for area in self.areas},
+            **constants(request["constants"]),
+        }
+        self.arguments = {name: given[name] for name in names}
         self.poison_masked = bool(request.get("poison_masked"))
 
 
@@ -136,14 +129,19 @@ def _one_after_the_other(
     module: LoadedModule, request: dict[str, Any], given: _Given, stores: Sequence[list[Any]] | None = None
 ) -> tuple[dict[str, Any], list[bytes]]:
     """Program by program, checked at each access. stores: what is known already of those of others, where only recorded programs run."""
-    programs = math.prod(request["grid"])
-    check = memory_check.MemoryCheck(given.areas, module.path, request.get("seconds"), programs, given.poison_masked)
+    count = math.prod(request["grid"])
+    wanted: Iterable[int] = range(count)
+    check = memory_check.MemoryCheck(given.areas, module.path, request.get("seconds"), count, given.poison_masked)
     check.contributions = _contributions(given, request)
     recorder: Any = None
+    begins: Callable[[int], None] | None = None
     if "record" in request:
         from grader.interpreter import recording
 
         recorder = recording.Recorder(check.areas, check.path, request["record"], request.get("enough"), stores)
+        begins = recorder.begin
+        if stores is not None:
+            wanted = filter(recorder.wants, request["record"])
     elif request.get("accesses"):
         from grader.interpreter import access_log
 
@@ -151,11 +149,7 @@ def _one_after_the_other(
     started = time.process_time()
     try:
         with check.active(), recorder.active() if recorder else contextlib.nullcontext():
-            if stores is None:
-                module.jit[tuple(request["grid"])](*given.arguments.values())
-            else:
-                wanted = filter(recorder.wants, request["record"])
-                lockstep.run_some(module.jit.rewrite(), request["grid"], wanted, given.arguments)
+            programs.run(module.jit.rewrite(), request["grid"], wanted, given.arguments, begins)
     except Exception as error:
         seconds = time.process_time() - started
         found = {

@@ -12,7 +12,7 @@ the other, where memory_check says what is wrong. So what comes out is what come
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from typing import Any
 
@@ -26,6 +26,7 @@ from grader.interpreter.memory_access import is_misaligned
 from grader.interpreter.memory_check import MemoryCheck
 from grader.interpreter.native_memory import NativeMemory, atomic_rmw, line_in
 from grader.interpreter.per_program import Diverged, NeedsOneByOne, PerProgram, programs_of, stacked
+from grader.interpreter.programs import tell_grid
 from grader.interpreter.races import ADDS, SEVERAL, count_additions
 
 TILE_ELEMENTS = 1 << 18
@@ -47,41 +48,20 @@ def batch_size(grid: Sequence[int], constants: dict[str, Any]) -> int:
     return size if size >= FEWEST else 1
 
 
-def launch(function: Any, grid: Sequence[int], size: int, arguments: dict[str, Any], check: Lockstep) -> None:
+def launch(function: Any, grid: Sequence[int], size: int, arguments: Mapping[str, Any], check: Lockstep) -> None:
     """Runs every program of the grid, `size` together. Raises whatever keeps them from it, and memory is then to be thrown away.
 
-    function: a jit function as the interpreter runs it, whose annotations name its constants. arguments: by name.
+    function, arguments: as `programs.run` takes them.
     """
-    dims, given = _begun(function, grid, arguments)
+    dims = tell_grid(grid)
     programs = math.prod(dims)
     for first in range(0, programs, size):
         check.divergences = 0
         numbers = np.arange(first, min(first + size, programs))
-        _run(function, given, np.stack(np.unravel_index(numbers, dims)).astype(np.int32), check)
+        _run(function, arguments, np.stack(np.unravel_index(numbers, dims)).astype(np.int32), check)
 
 
-def run_some(function: Any, grid: Sequence[int], programs: Iterable[int], arguments: dict[str, Any]) -> None:
-    """Runs these programs of the grid alone, one after the other, in the way that Triton runs all of them."""
-    dims, given = _begun(function, grid, arguments)
-    for program in programs:
-        interpreter.interpreter_builder.set_grid_idx(*map(int, np.unravel_index(program, dims)))
-        function(**given)
-
-
-def _begun(
-    function: Any, grid: Sequence[int], arguments: dict[str, Any]
-) -> tuple[tuple[int, int, int], dict[str, Any]]:
-    """The grid in three dimensions, which the interpreter is told; and the arguments as a program gets them."""
-    width, height, depth = (*grid, *(1,) * (3 - len(grid)))
-    given = {
-        name: value if name in function.__annotations__ else interpreter._implicit_cvt(value)
-        for name, value in arguments.items()
-    }
-    interpreter.interpreter_builder.set_grid_dim(width, height, depth)
-    return (width, height, depth), given
-
-
-def _run(function: Any, given: dict[str, Any], indices: np.ndarray, check: Lockstep) -> None:
+def _run(function: Any, arguments: Mapping[str, Any], indices: np.ndarray, check: Lockstep) -> None:
     """One batch. indices: [3, programs]."""
     interpreter.interpreter_builder.grid_idx = tuple(PerProgram(axis[:, None]) for axis in indices)
     before, check.programs = check.writes, indices.shape[1]
@@ -89,14 +69,14 @@ def _run(function: Any, given: dict[str, Any], indices: np.ndarray, check: Locks
     if check.contributions:
         check.contributions.begin(check.numbers)
     try:
-        function(**given)
+        function(**arguments)
     except Diverged as parting:
         check.divergences += 1
         if check.writes > before or check.divergences > MAX_DIVERGENCES:
             raise
         values, group = np.unique(parting.values, return_inverse=True)
         for number in range(len(values)):
-            _run(function, given, indices[:, group == number], check)
+            _run(function, arguments, indices[:, group == number], check)
 
 
 class Lockstep(MemoryCheck):

@@ -78,26 +78,11 @@ class MemoryCheck:
 
     @contextmanager
     def active(self) -> Iterator[None]:
-        """Replaces the interpreter's memory functions and its conversion of tensors to addresses."""
+        """Replaces the interpreter's memory functions."""
         from triton.runtime import interpreter
 
-        memory, convert, load = (
-            interpreter._interpreter,
-            interpreter._implicit_cvt,
-            interpreter.InterpreterBuilder.create_masked_load,
-        )
-        remaining = enumerate(self.areas)
-
-        def convert_tensor(argument: Any) -> Any:
-            converted = convert(argument)
-            if hasattr(argument, "data_ptr"):
-                window, area = next(remaining)
-                area.place(window, argument.data_ptr())
-                converted.handle.data = np.array([area.base], dtype=np.uint64)
-            return converted
-
+        memory, load = interpreter._interpreter, interpreter.InterpreterBuilder.create_masked_load
         interpreter._interpreter = self.watched(memory)
-        interpreter._implicit_cvt = convert_tensor
         if self.poison_masked:
             interpreter.InterpreterBuilder.create_masked_load = _poisoning(load)
         LoopEvents.iteration, LoopEvents.before, LoopEvents.barrier = (
@@ -112,7 +97,7 @@ class MemoryCheck:
         finally:
             signal.signal(signal.SIGPROF, signal.SIG_IGN)
             signal.setitimer(signal.ITIMER_PROF, 0)
-            interpreter._interpreter, interpreter._implicit_cvt = memory, convert
+            interpreter._interpreter = memory
             interpreter.InterpreterBuilder.create_masked_load = load
             LoopEvents.iteration = LoopEvents.before = LoopEvents.barrier = BrokenPromises.report = None
 

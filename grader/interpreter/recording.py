@@ -88,24 +88,6 @@ class Recorder:
         for name in names:
             if callable(getattr(builder, name)):
                 self._put(builder, name, self._hooked(name.split("_", 1)[1], getattr(builder, name)))
-        moved_on = builder.set_grid_idx
-
-        def set_grid_idx(x: int, y: int, z: int) -> None:
-            moved_on(x, y, z)
-            _, height, depth = builder.grid_dim
-            self._begin((x * height + y) * depth + z)
-
-        self._put(builder, "set_grid_idx", set_grid_idx)
-        convert = interpreter._implicit_cvt
-
-        def convert_argument(argument: Any) -> Any:
-            converted = convert(argument)
-            handle = getattr(converted, "handle", None)
-            if handle is not None:
-                handle._argument = True
-            return converted
-
-        self._put(interpreter, "_implicit_cvt", convert_argument)
         self._hook_reductions()
         gc.disable()  # it would look through all that is recorded, again and again
         try:
@@ -145,7 +127,8 @@ class Recorder:
         """Whether a program is to be recorded."""
         return program in self.programs and not self.full and self.count < self.enough
 
-    def _begin(self, program: int) -> None:
+    def begin(self, program: int) -> None:
+        """A program begins."""
         self._end()
         self.program = program
         if self.wants(program):

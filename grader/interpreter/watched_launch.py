@@ -106,10 +106,10 @@ def _bound(kernel: Any, arguments: dict[str, Any], config: int) -> tuple[Any, di
 
 def _is_known(function: Any, name: str, value: Any) -> bool:
     """Whether the compiler knows the value: a constexpr, None, what is no number, and an integer that is 1."""
-    from grader.interpreter.language_shims import constexpr_parameters
+    from triton.runtime.jit import _normalize_ty
 
     return (
-        name in constexpr_parameters(function.fn)
+        "constexpr" in _normalize_ty(function.fn.__annotations__.get(name, ""))
         or not isinstance(value, (bool, int, float))
         or (type(value) is int and value == 1)
     )

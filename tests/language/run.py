@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import importlib.util
 import json
+import math
 import os
 import sys
 import tempfile
@@ -66,9 +67,11 @@ def run(kernels: ModuleType, device: str, describe: Any, part: str = "1/1") -> d
                 value = flat.view(getattr(torch, TORCH[kind_of(case, key)])).reshape(value.shape)
             arguments[key] = value
         try:
-            getattr(kernels, name)[case.grid](**arguments, **case.constants)
             if device == "cuda":
+                getattr(kernels, name)[case.grid](**arguments, **case.constants)
                 torch.cuda.synchronize()
+            else:
+                interpreted(getattr(kernels, name), case.grid, arguments, case.constants)
         except Exception as error:
             results[f"{name}!"] = np.array(describe(error))
             continue
@@ -77,6 +80,18 @@ def run(kernels: ModuleType, device: str, describe: Any, part: str = "1/1") -> d
                 packed = value.contiguous().view(torch.uint8).cpu().numpy() if value.dim() else value
                 results[f"{name}/{key}"] = packed.view(arrays(case)[key].dtype).reshape(-1)  # type: ignore[union-attr]
     return results
+
+
+def interpreted(kernel: Any, grid: tuple[int, ...], arguments: dict[str, Any], constants: dict[str, Any]) -> None:
+    """One launch under the grader's interpreter. arguments: numbers, and tensors of PyTorch's on the host."""
+    from grader.interpreter import programs
+    from grader.interpreter.guarded_tensor import is_tensor, kind_of
+
+    given = {
+        name: programs.pointer(kind_of(value), value.data_ptr()) if is_tensor(value) else programs.number(value)
+        for name, value in arguments.items()
+    }
+    programs.run(kernel.rewrite(), grid, range(math.prod(grid)), {**given, **constants})
 
 
 def about(device: str) -> dict[str, Any]:
