@@ -13,7 +13,7 @@ os.environ["TRITON_INTERPRET"] = "1"
 
 import numpy as np
 
-from grader.interpreter import faults, language_shims, lockstep, memory_check, programs
+from grader.interpreter import faults, language_shims, lockstep, memory_check, program_loop
 from grader.interpreter.areas import Area
 from grader.interpreter.generated_module import LoadedModule, constants
 from grader.interpreter.orders import Orders
@@ -92,8 +92,8 @@ class _Given:
         for window, area in enumerate(self.areas):
             area.place(window)
         given = {
-            **{name: programs.number(value) for name, value in request["scalars"].items()},
-            **{area.name: programs.pointer(area.kind, area.base) for area in self.areas},
+            **{name: program_loop.number(value) for name, value in request["scalars"].items()},
+            **{area.name: program_loop.pointer(area.kind, area.base) for area in self.areas},
             **constants(request["constants"]),
         }
         self.arguments = {name: given[name] for name in names}
@@ -149,7 +149,7 @@ def _one_after_the_other(
     started = time.process_time()
     try:
         with check.active(), recorder.active() if recorder else contextlib.nullcontext():
-            programs.run(module.jit.rewrite(), request["grid"], wanted, given.arguments, begins)
+            program_loop.run(module.jit.rewrite(), request["grid"], wanted, given.arguments, begins)
     except Exception as error:
         seconds = time.process_time() - started
         found = {

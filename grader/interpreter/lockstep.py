@@ -26,7 +26,7 @@ from grader.interpreter.memory_access import is_misaligned
 from grader.interpreter.memory_check import MemoryCheck
 from grader.interpreter.native_memory import NativeMemory, atomic_rmw, line_in
 from grader.interpreter.per_program import Diverged, NeedsOneByOne, PerProgram, programs_of, stacked
-from grader.interpreter.programs import tell_grid
+from grader.interpreter.program_loop import tell_grid
 from grader.interpreter.races import ADDS, SEVERAL, count_additions
 
 TILE_ELEMENTS = 1 << 18
@@ -51,7 +51,7 @@ def batch_size(grid: Sequence[int], constants: dict[str, Any]) -> int:
 def launch(function: Any, grid: Sequence[int], size: int, arguments: Mapping[str, Any], check: Lockstep) -> None:
     """Runs every program of the grid, `size` together. Raises whatever keeps them from it, and memory is then to be thrown away.
 
-    function, arguments: as `programs.run` takes them.
+    function, arguments: as `program_loop.run` takes them.
     """
     dims = tell_grid(grid)
     programs = math.prod(dims)

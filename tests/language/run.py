@@ -84,14 +84,14 @@ def run(kernels: ModuleType, device: str, describe: Any, part: str = "1/1") -> d
 
 def interpreted(kernel: Any, grid: tuple[int, ...], arguments: dict[str, Any], constants: dict[str, Any]) -> None:
     """One launch under the grader's interpreter. arguments: numbers, and tensors of PyTorch's on the host."""
-    from grader.interpreter import programs
+    from grader.interpreter import program_loop
     from grader.interpreter.guarded_tensor import is_tensor, kind_of
 
     given = {
-        name: programs.pointer(kind_of(value), value.data_ptr()) if is_tensor(value) else programs.number(value)
+        name: program_loop.pointer(kind_of(value), value.data_ptr()) if is_tensor(value) else program_loop.number(value)
         for name, value in arguments.items()
     }
-    programs.run(kernel.rewrite(), grid, range(math.prod(grid)), {**given, **constants})
+    program_loop.run(kernel.rewrite(), grid, range(math.prod(grid)), {**given, **constants})
 
 
 def about(device: str) -> dict[str, Any]:

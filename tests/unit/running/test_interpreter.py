@@ -77,7 +77,7 @@ def test_two_launches_that_do_not_end_are_enough(monkeypatch, hidden):
 WITHOUT_TORCH = """
 import math, os, sys
 os.environ["TRITON_INTERPRET"] = "1"
-from grader.interpreter import generated_module, launching, programs
+from grader.interpreter import generated_module, launching, program_loop
 import triton.language as tl
 from triton.runtime.jit import mangle_type
 
@@ -90,9 +90,9 @@ assert after == bytes(2 * value if 4 <= value < 10 else value for value in buffe
 assert "torch" not in sys.modules
 whole = 0, 1, -1, 2**31 - 1, -(2**31), 2**31, -(2**31) - 1, 2**63 - 1, -(2**63), 2**63, 2**64 - 1
 for number in (True, False, *whole, 1.0, math.inf, math.nan):
-    assert programs.number_type(number) == tl.str_to_ty(mangle_type(number), None), number
+    assert program_loop.number_type(number) == tl.str_to_ty(mangle_type(number), None), number
 for number in (2**64, -(2**63) - 1):
-    for judge in (programs.number_type, mangle_type):
+    for judge in (program_loop.number_type, mangle_type):
         try:
             judge(number)
         except OverflowError:
