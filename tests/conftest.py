@@ -38,6 +38,23 @@ DEAR = (
 """Where tests take long and bonus labs go the way of the others: theirs run with BONUS=all, those of the course always."""
 
 
+@pytest.fixture(scope="module")
+def one_thread():
+    """Tensors are small; a pool of threads on shared cores only waits for itself."""
+    import torch
+
+    before = torch.get_num_threads()
+    torch.set_num_threads(1)
+    yield
+    torch.set_num_threads(before)
+
+
+@pytest.fixture
+def without_pictures(monkeypatch):
+    """Pages are drawn in a tenth of the time."""
+    monkeypatch.setattr("grader.reporting.page._drawn", lambda: None)
+
+
 def pytest_collection_modifyitems(items):
     if "BONUS" not in os.environ:
         bonus = [lab.id for lab in all_labs().values() if lab.bonus]

@@ -15,7 +15,6 @@ import json
 import os
 import random
 import signal
-import socket
 import sqlite3
 import subprocess
 import sys
@@ -31,7 +30,7 @@ from grader.classroom.roster import Person
 from grader.classroom.server.store import Store
 from tests.course_server import course, kernel, spread
 from tests.faults.test_killed import kind_of
-from tests.processes import descendants
+from tests.processes import descendants, free_port
 
 HOURS, PATIENCE = 3.0, 120.0
 SHAPES = ("even", "before the deadline")
@@ -160,9 +159,7 @@ def kills(place: Path, count: int, seed: int, submissions: int, *, ray: bool = F
     opened.close()
     with contextlib.closing(sqlite3.connect(place / "course.sqlite")) as database:
         database.executescript(WATCHES)
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        port = free.getsockname()[1]
+    port = free_port()
     accepted: dict[str, int] = {}
     ending = threading.Event()
 

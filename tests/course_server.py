@@ -16,7 +16,7 @@ import time
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, Self
+from typing import Any
 
 import httpx
 import uvicorn
@@ -34,7 +34,7 @@ from grader.classroom.server.throttling import Impatient, Rates
 from grader.labs import get_lab
 from grader.model import KernelSource, LabReport
 from tests.reports import H200, gpu_report
-from tests.stub_class import PoolHere
+from tests.stub_class import Entered, PoolHere
 
 BUILD_SECONDS, BUILDS, GPU_SECONDS = 5.6, 4, 1.4
 LABS = ("w8a8", "dds")
@@ -49,7 +49,7 @@ def kernel(number: int, body: str = "") -> str:
     return f"import triton\nimport triton.language as tl\n\n\n{head}    tl.store(y_ptr, {number}.0){body}\n"
 
 
-class Timed:
+class Timed(Entered):
     """An engine that gives each kernel a number of seconds and a ratio that its text names. Counts what it was given, by key."""
 
     def __init__(self, speed: float = 1.0) -> None:
@@ -57,12 +57,6 @@ class Timed:
         self._builders, self._gpu = [0.0] * BUILDS, 0.0
         self.given: list[str] = []
         self.cancelled: list[str] = []
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        return
 
     def submit(self, key: str, source: KernelSource) -> None:
         self.given.append(key)

@@ -102,7 +102,10 @@ def rows() -> list[tuple[str, float, float, str, str]]:
         found.append((names, part.budget, today, part.what, part.why if today >= part.budget + 0.05 else ""))
     handed_in = everything("tests/styles") / 1000
     found.append(("all of `grader/`", 38.0, everything("grader") / 1000, "", WHOLE))
-    why = f"{handed_in:.1f} are right kernels, 2.1 the table of the language; tests of the same shape are one table already"
+    why = (
+        f"{handed_in:.1f} are right kernels, 2.1 the table of the language; of 286 tests whose lines another one executes too, 246 assert "
+        "something of their own"
+    )
     return [*found, ("`tests/`", 22.0, everything("tests") / 1000, "wrong kernels are data", why)]
 
 

@@ -3,8 +3,16 @@
 from __future__ import annotations
 
 import os
+import socket
 
 import psutil
+
+
+def free_port() -> int:
+    """A port of this machine at which nobody listens now."""
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        return int(free.getsockname()[1])
 
 
 def command_line(process: psutil.Process) -> str:

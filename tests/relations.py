@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import tempfile
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -16,8 +14,8 @@ from grader.diagnosis.relation import Run
 from grader.labs import get_lab
 from grader.labs.expected import relation_of
 from grader.model import KernelBundle, KernelSource, Outcome
-from grader.reading import read
 from grader.running.cpu import InterpretOptions, interpret
+from tests.submissions import source_of
 
 RECORDED = 24
 
@@ -28,11 +26,8 @@ def recorded(
     """One launch of a kernel with the recorder on. In the run, an element of Y is wrong where the reference says so. how: options."""
     lab, expected = get_lab(lab_id), relation_of(lab_id)
     assert expected is not None
-    with tempfile.TemporaryDirectory() as folder:
-        path = Path(folder) / f"{lab_id}.py"
-        path.write_text(text, encoding="utf-8")
-        source = read(path, [lab], all_labs=True).labs[lab_id]
-    assert isinstance(source, KernelSource)
+    source = source_of(lab, text)
+    assert source is not None
     bundle = describe(lab, source, BuildOptions((90,), "check", 1, None))
     assert isinstance(bundle, KernelBundle)
     problem = telling(expected, lab, case_name)

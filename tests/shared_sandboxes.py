@@ -20,7 +20,8 @@ from grader.model import KernelBundle, Outcome
 from grader.pipeline.grading import launch_pairs
 from grader.running.cpu import InterpretOptions, interpret
 from grader.sandbox import Sandbox
-from tests.verdicts import source_of, submissions
+from tests.submissions import source_of
+from tests.verdicts import submissions
 
 SEED = 12345
 

@@ -48,18 +48,22 @@ class PoolHere:
         return future
 
 
-class Answering:
-    """An engine that answers at once. What it is given it says of kernels that hold the word HOSTILE."""
-
-    def __init__(self, configs: tuple[Config, ...] = (), message: str = "", metrics: Any = None) -> None:
-        self._configs, self._message, self._metrics = configs, message, metrics or {}
-        self._events: list[Event] = []
+class Entered:
+    """An engine that has nothing to open or to close."""
 
     def __enter__(self) -> Self:
         return self
 
     def __exit__(self, *_: object) -> None:
         return
+
+
+class Answering(Entered):
+    """An engine that answers at once. What it is given it says of kernels that hold the word HOSTILE."""
+
+    def __init__(self, configs: tuple[Config, ...] = (), message: str = "", metrics: Any = None) -> None:
+        self._configs, self._message, self._metrics = configs, message, metrics or {}
+        self._events: list[Event] = []
 
     def submit(self, key: str, source: KernelSource) -> None:
         self._events.append(Done(key, self._report(source)))

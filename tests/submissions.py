@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import secrets
+import tempfile
 import tomllib
 from contextlib import nullcontext
 from dataclasses import dataclass, replace
@@ -19,7 +20,7 @@ from grader.judging.judged import Reasons
 from grader.judging.rubric import load_rubric
 from grader.labs import Lab, all_labs, get_lab
 from grader.labs.wrong_kernels import WrongKernel, catalogue, wrong_kernels
-from grader.model import Refusal, Report
+from grader.model import KernelSource, Refusal, Report
 from grader.pipeline.grading import GradeOptions, grade, judge_on_cpu
 from grader.reading import read
 from grader.reporting.document import document
@@ -63,6 +64,15 @@ def mistakes() -> tuple[WrongKernel, ...]:
         return all_mistakes()
     by_lab = {lab: [one for one in all_mistakes() if one.lab == lab] for lab in with_mistakes()}
     return tuple(one for lab, found in by_lab.items() for one in found[:: 3 if get_lab(lab).bonus else 1])
+
+
+def source_of(lab: Lab, text: str) -> KernelSource | None:
+    """The kernel's source; None for what reading refuses, which is the same on every device."""
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / f"{lab.id}.py"
+        path.write_text(text, encoding="utf-8")
+        found = read(path, [lab], all_labs=True).labs[lab.id]
+    return found if isinstance(found, KernelSource) else None
 
 
 @dataclass(frozen=True)

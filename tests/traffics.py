@@ -2,17 +2,14 @@
 
 from __future__ import annotations
 
-import tempfile
 from functools import cache
-from pathlib import Path
 
 from grader.building import BuildOptions
 from grader.labs import get_lab
-from grader.model import Case, KernelBundle, KernelSource
-from grader.reading import read
+from grader.model import Case, KernelBundle
 from grader.running.cpu import InterpretOptions
 from grader.traffic import Traffic, Uncounted, count_traffic, describe_case
-from tests.submissions import TESTS
+from tests.submissions import TESTS, source_of
 
 ROOT = TESTS.parent
 
@@ -27,11 +24,8 @@ def counted_text(text: str, lab_id: str, sizes: tuple[int, int, int] | str, conf
     """The traffic of a kernel in text."""
     lab = get_lab(lab_id)
     case = lab.case(sizes) if isinstance(sizes, str) else Case("sized", "a size", *sizes)
-    with tempfile.TemporaryDirectory() as folder:
-        path = Path(folder) / f"{lab_id}.py"
-        path.write_text(text, encoding="utf-8")
-        source = read(path, [lab], all_labs=True).labs[lab_id]
-    assert isinstance(source, KernelSource)
+    source = source_of(lab, text)
+    assert source is not None
     bundle = describe_case(lab, source, case, BuildOptions((90,), "check", 1, None))
     assert isinstance(bundle, KernelBundle), bundle
     return count_traffic(lab, source, bundle, case, config, InterpretOptions(1))

@@ -9,7 +9,6 @@ import argparse
 import json
 import os
 import secrets
-import tempfile
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict, dataclass
@@ -29,9 +28,8 @@ from grader.labs.problems import make_problem
 from grader.model import Device, KernelBundle, KernelSource, LabReport, Outcome
 from grader.pipeline.grading import launch_pairs
 from grader.pipeline.lab_report import interpreted_again
-from grader.reading import read
 from grader.running.cpu import InterpretOptions, interpret
-from tests.submissions import exploits, mistakes, styles
+from tests.submissions import exploits, mistakes, source_of, styles
 
 
 @dataclass(frozen=True)
@@ -63,15 +61,6 @@ def submissions() -> Iterator[tuple[str, str, str]]:
     for exploit in exploits():
         if exploit.expect != "late":
             yield f"exploits/{exploit.number}-{exploit.name}", exploit.lab, exploit.source
-
-
-def source_of(lab: Lab, text: str) -> KernelSource | None:
-    """The kernel's source; None for what reading refuses, which is the same on every device."""
-    with tempfile.TemporaryDirectory() as folder:
-        path = Path(folder) / f"{lab.id}.py"
-        path.write_text(text, encoding="utf-8")
-        found = read(path, [lab], all_labs=True).labs[lab.id]
-    return found if isinstance(found, KernelSource) else None
 
 
 def compare_all(device: Device, jobs: int, first: int = 0, every: int = 1) -> list[Verdict]:

@@ -3,13 +3,19 @@
 from __future__ import annotations
 
 import shutil
+import subprocess
+import sys
+import time
+import urllib.request
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from grader.reporting.page import page
+from tests.processes import free_port
 from tests.reports import gpu_report, hostile_report, wrong_report
 
 SCREENSHOTS = Path(__file__).parents[2] / "build" / "screenshots"
@@ -29,15 +35,42 @@ pytestmark = [
 ]
 
 
-@pytest.fixture(scope="module")
-def browser() -> Iterator[Any]:
-    playwright = pytest.importorskip(
-        "playwright.sync_api", reason="playwright is not installed: pip install -e .[test]"
-    )
+@contextmanager
+def chromium(*flags: str) -> Iterator[Any]:
+    """A browser, with these flags and FLAGS."""
+    playwright = pytest.importorskip("playwright.sync_api", reason="playwright is not installed: pip install -e .[test]")
     with playwright.sync_playwright() as driver:
-        started = driver.chromium.launch(executable_path=CHROMIUM, args=FLAGS)
+        started = driver.chromium.launch(executable_path=CHROMIUM, args=[*FLAGS, *flags])
         yield started
         started.close()
+
+
+@contextmanager
+def served(module: str, *options: str, log: Path, **how: Any) -> Iterator[str]:
+    """The address of a Jupyter server of this module, which ends with the block. how: as subprocess has it."""
+    port = free_port()
+    command = [sys.executable, "-m", module, "--no-browser", "--allow-root", f"--port={port}", *options]
+    with log.open("wb") as file:
+        process = subprocess.Popen(command, stdout=file, stderr=subprocess.STDOUT, **how)
+    address = f"http://127.0.0.1:{port}"
+    try:
+        for _ in range(240):
+            try:
+                urllib.request.urlopen(f"{address}/api", timeout=2).close()
+                break
+            except OSError:
+                assert process.poll() is None, log.read_text(encoding="utf-8", errors="replace")
+                time.sleep(0.25)
+        yield address
+    finally:
+        process.terminate()
+        process.wait(timeout=30)
+
+
+@pytest.fixture(scope="module")
+def browser() -> Iterator[Any]:
+    with chromium() as started:
+        yield started
 
 
 @pytest.fixture(scope="module")

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from tests.course_server import course, kernel
-from tests.integration.test_browser import CHROMIUM, CONTRAST, FLAGS, LOOKS, SCREENSHOTS
+from tests.integration.test_browser import CHROMIUM, CONTRAST, LOOKS, SCREENSHOTS, chromium
 
 pytestmark = [
     pytest.mark.browser,
@@ -34,11 +34,8 @@ def world(tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def browser():
-    playwright = pytest.importorskip("playwright.sync_api", reason="playwright is not installed: pip install -e .[test]")
-    with playwright.sync_playwright() as driver:
-        started = driver.chromium.launch(executable_path=CHROMIUM, args=[*FLAGS, "--no-proxy-server"])
+    with chromium("--no-proxy-server") as started:
         yield started
-        started.close()
 
 
 def signed_in(browser: Any, world: Any, login: str, **options: Any) -> Any:

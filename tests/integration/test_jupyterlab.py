@@ -7,11 +7,6 @@ import json
 import os
 import re
 import shutil
-import socket
-import subprocess
-import sys
-import time
-import urllib.request
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -20,7 +15,7 @@ import pytest
 
 from grader.authoring.notebooks import SOURCE, instructor_notebook
 from tests.course_server import World, course
-from tests.integration.test_browser import CHROMIUM, FLAGS, SCREENSHOTS
+from tests.integration.test_browser import CHROMIUM, SCREENSHOTS, chromium, served
 
 ROOT = Path(__file__).parents[2]
 LAB = "w8a8"
@@ -57,9 +52,6 @@ def server(tmp_path: Path, world: World) -> Iterator[str]:
         file = tmp_path / "settings" / f"{name}.jupyterlab-settings"
         file.parent.mkdir(parents=True, exist_ok=True)
         file.write_text(json.dumps(values), encoding="utf-8")
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        port = free.getsockname()[1]
     environment = {
         **os.environ,
         "PYTHONPATH": os.pathsep.join(filter(None, [str(ROOT), os.environ.get("PYTHONPATH", "")])),
@@ -67,39 +59,17 @@ def server(tmp_path: Path, world: World) -> Iterator[str]:
         "IPYTHONDIR": str(tmp_path / "ipython"),
         "JUPYTERLAB_SETTINGS_DIR": str(tmp_path / "settings"),
     }
-    log = (tmp_path / "jupyterlab.log").open("wb")
-    process = subprocess.Popen(
-        [sys.executable, "-m", "jupyterlab", "--no-browser", "--allow-root", f"--port={port}", "--IdentityProvider.token=",
-         f"--ServerApp.root_dir={tmp_path / 'notebooks'}"],
-        env=environment, stdout=log, stderr=subprocess.STDOUT,
-    )
-    address = f"http://127.0.0.1:{port}"
-    try:
-        for _ in range(120):
-            try:
-                urllib.request.urlopen(f"{address}/api", timeout=2).close()
-                break
-            except OSError:
-                assert process.poll() is None, (tmp_path / "jupyterlab.log").read_text()
-                time.sleep(0.5)
+    options = ["--IdentityProvider.token=", f"--ServerApp.root_dir={tmp_path / 'notebooks'}"]
+    with served("jupyterlab", *options, log=tmp_path / "jupyterlab.log", env=environment) as address:
         yield address
-    finally:
-        process.terminate()
-        process.wait(timeout=20)
-        log.close()
 
 
 @pytest.fixture
 def tab() -> Iterator[Any]:
-    playwright = pytest.importorskip(
-        "playwright.sync_api", reason="playwright is not installed: pip install -e .[test]"
-    )
-    with playwright.sync_playwright() as driver:
-        browser = driver.chromium.launch(executable_path=CHROMIUM, args=FLAGS)
+    with chromium() as browser:
         page = browser.new_page(viewport={"width": 1280, "height": 1000})
         page.set_default_timeout(PATIENCE_MS)
         yield page
-        browser.close()
 
 
 def cell(tab: Any, number: int) -> Any:

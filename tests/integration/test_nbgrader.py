@@ -9,12 +9,9 @@ import json
 import os
 import re
 import shutil
-import socket
 import sqlite3
 import subprocess
 import sys
-import time
-import urllib.request
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -36,14 +33,13 @@ from grader.pipeline.grading import GradeOptions, grade
 from grader.reading.answers import answers_for
 from grader.reporting.document import document
 from grader.unusable import Unusable
+from tests.integration.test_browser import CHROMIUM, SCREENSHOTS, chromium, served
 from tests.reports import gpu_report
 from tests.submissions import TESTS, mistakes
 
 pytest.importorskip("nbgrader", reason="nbgrader is not installed: pip install -e .[test]")
 
 ROOT = TESTS.parent
-SCREENSHOTS = ROOT / "build" / "screenshots"
-CHROMIUM = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
 ASSIGNMENT = "kernels"
 RIGHT = (TESTS / "styles" / "w8a8_plain.py").read_text(encoding="utf-8")
 WRONG = next(mistake.source for mistake in mistakes() if (mistake.lab, mistake.name) == ("w8a8", "no_clamp"))
@@ -420,28 +416,10 @@ def test_a_course_is_made_of_a_repository(tmp_path):
 @pytest.fixture
 def formgrader(course: Course) -> Iterator[str]:
     """The address of a Jupyter server with formgrader, in the course's folder."""
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        port = free.getsockname()[1]
     extension = {"nbgrader.server_extensions.formgrader": True}
-    command = [
-        sys.executable, "-m", "jupyter_server", "--no-browser", "--allow-root", f"--port={port}",
-        f"--ServerApp.root_dir={course.folder}", f"--IdentityProvider.token={TOKEN}", f"--ServerApp.jpserver_extensions={extension}",
-    ]
-    server = subprocess.Popen(command, cwd=course.folder, env=course.environment, stderr=subprocess.DEVNULL)
-    try:
-        address = f"http://127.0.0.1:{port}"
-        for _ in range(240):
-            try:
-                urllib.request.urlopen(f"{address}/api", timeout=2).close()
-                break
-            except OSError:
-                assert server.poll() is None, "the server ended"
-                time.sleep(0.25)
+    options = [f"--ServerApp.root_dir={course.folder}", f"--IdentityProvider.token={TOKEN}", f"--ServerApp.jpserver_extensions={extension}"]
+    with served("jupyter_server", *options, log=course.folder / "server.log", env=course.environment, cwd=course.folder) as address:
         yield address
-    finally:
-        server.terminate()
-        server.wait(timeout=30)
 
 
 def with_points(report: dict[str, Any], points: float) -> dict[str, Any]:
@@ -452,12 +430,8 @@ def with_points(report: dict[str, Any], points: float) -> dict[str, Any]:
 @pytest.mark.browser
 @pytest.mark.skipif(CHROMIUM is None, reason="no chromium here; install Debian's package chromium")
 def test_formgraders_button_grades_with_our_grader(course, ours, formgrader):
-    playwright = pytest.importorskip(
-        "playwright.sync_api", reason="playwright is not installed: pip install -e .[test]"
-    )
     write_scores(course.database, ASSIGNMENT, "wrong", with_points(ours, 1.0))
-    with playwright.sync_playwright() as driver:
-        browser = driver.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox", "--disable-gpu"])
+    with chromium() as browser:
         tab = browser.new_page(viewport={"width": 1200, "height": 800})
         tab.set_default_timeout(120_000)
         tab.goto(f"{formgrader}/login?token={TOKEN}&next=/formgrader/manage_assignments")
@@ -472,7 +446,6 @@ def test_formgraders_button_grades_with_our_grader(course, ours, formgrader):
         tab.locator("td.autograde a").first.wait_for()
         shown = row.locator("td.score").inner_text()
         tab.screenshot(path=SCREENSHOTS / "formgrader-scores.png")
-        browser.close()
     points = ours["labs"]["w8a8"]["correctness"]["points"]
     assert "Applying preprocessor: GradeKernels" in log
     assert course.grades("wrong")["w8a8_correctness"] == (points, False)

@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 
 from grader.labs import get_lab
-from tests.submissions import LABS, TESTS, graded, graded_as_read, styles, with_mistakes
+from tests.submissions import LABS, TESTS, graded, graded_as_read, styles
 
 SOLUTIONS = TESTS.parent / "solutions"
 STYLES = styles()
@@ -43,8 +43,3 @@ def test_other_styles_are_right(path):
     dear = DEAR.get(path.stem, ())
     lab = replace(lab, cases=tuple(case for case in lab.cases if case.name not in dear))
     assert_all_right(graded_as_read(path, lab), lab.id)
-
-
-def test_there_are_several_styles_a_lab():
-    for lab in with_mistakes():
-        assert sum(path.name.startswith(f"{lab}_") for path in STYLES) >= 4

@@ -109,6 +109,15 @@ def test_an_edit_and_a_sentence_are_enough(repository, monkeypatch):
     assert stored_results(folder).keys() == stored_results(ROOT / "grader" / "labs" / "dds").keys()
 
 
+def refusal_of(repository, text):
+    """What is said where this stands at the end of a catalogue."""
+    with (repository / "grader" / "labs" / "dds" / "slips.toml").open("a", encoding="utf-8") as file:
+        file.write(text)
+    with pytest.raises(Unusable) as refused:
+        write_slips(repository)
+    return str(refused.value)
+
+
 BAD = {
     "right after all": ("block_row), ", "block_row) + 0, ", "gives the right result"),
     "no Python": ("block_row), ", "block_row)), ", "the bracket `)` matches no open bracket"),
@@ -124,12 +133,9 @@ BAD = {
 @pytest.mark.parametrize("name", BAD)
 def test_what_is_no_slip_is_refused(repository, name):
     find, replace, said = BAD[name]
-    with (repository / "grader" / "labs" / "dds" / "slips.toml").open("a", encoding="utf-8") as file:
-        file.write(ADDED.replace("block_row), ", find, 1).replace("block_row) + 1, ", replace, 1))
-    with pytest.raises(Unusable) as refused:
-        write_slips(repository)
-    assert str(refused.value).startswith("grader/labs/dds/slips.toml entry 26 (one too large at the start)")
-    assert said in str(refused.value)
+    refusal = refusal_of(repository, ADDED.replace("block_row), ", find, 1).replace("block_row) + 1, ", replace, 1))
+    assert refusal.startswith("grader/labs/dds/slips.toml entry 26 (one too large at the start)")
+    assert said in refusal
 
 
 TABLES = {
@@ -147,8 +153,4 @@ TABLES = {
 @pytest.mark.parametrize("name", TABLES)
 def test_a_table_that_is_no_slip_is_refused(repository, name):
     before, after, said = TABLES[name]
-    with (repository / "grader" / "labs" / "dds" / "slips.toml").open("a", encoding="utf-8") as file:
-        file.write(ADDED.replace(before, after))
-    with pytest.raises(Unusable) as refused:
-        write_slips(repository)
-    assert said in str(refused.value)
+    assert said in refusal_of(repository, ADDED.replace(before, after))

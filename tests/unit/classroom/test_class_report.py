@@ -52,24 +52,9 @@ def hand_in(student="ann", hours=0.0, **fields):
 
 def lab_report(points=60.0, speed=20.0, ratio=1.5, mistake=None, module=KERNEL):
     measured = {
-        "ratio": ratio,
-        "ratio_low": ratio,
-        "ratio_high": ratio,
-        "tiers": [1.0],
-        "tier": 1,
-        "rounds": 45,
-        "control": 1.0,
-    }
-    measured |= {
-        "student_us": 8.0,
-        "baseline_us": 12.0,
-        "floor_us": 4.0,
-        "bytes_moved": 10**7,
-        "operations": 10**9,
-        "config": 0,
-        "note": "",
-        "config_us": {},
-        "calibrated": True,
+        "ratio": ratio, "ratio_low": ratio, "ratio_high": ratio, "tiers": [1.0], "tier": 1, "rounds": 45, "control": 1.0,
+        "student_us": 8.0, "baseline_us": 12.0, "floor_us": 4.0, "bytes_moved": 10**7, "operations": 10**9, "config": 0, "note": "",
+        "config_us": {}, "calibrated": True,
     }
     tests = [
         TestResult(

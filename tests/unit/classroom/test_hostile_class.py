@@ -23,10 +23,10 @@ from hypothesis import strategies as st
 
 from grader.classroom.batch.intake import collect
 from grader.model import Config
-from grader.reporting import page as html
 from tests.stub_class import Answering, about, check_files, grade_class
 from tests.submissions import TESTS
 
+pytestmark = pytest.mark.usefixtures("without_pictures")
 RIGHT = {lab: (TESTS / "styles" / f"{lab}_plain.py").read_text(encoding="utf-8") for lab in ("w8a8", "dds")}
 HOSTILE = RIGHT["w8a8"].replace("    pid = ", "    HOSTILE = 0\n    pid = ", 1)
 assert "HOSTILE" in HOSTILE
@@ -36,11 +36,6 @@ quick = settings(
     max_examples=EXAMPLES, deadline=None, derandomize="HOSTILE_EXAMPLES" not in os.environ,
     suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow, HealthCheck.data_too_large],
 )
-
-
-@pytest.fixture(autouse=True)
-def without_pictures(monkeypatch):
-    monkeypatch.setattr(html, "_drawn", lambda: None)
 
 
 def neighbours(root: Path) -> Path:

@@ -10,7 +10,6 @@ from datetime import timedelta
 from html import unescape
 from typing import Any
 
-import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -27,11 +26,6 @@ from tests.unit.classroom.test_class_report import DUE, graded, hand_in, with_bo
 
 ASKED = questions_of("w8a8")
 RIGHT = {f"w8a8_{name}": posed("w8a8", question, "Ann").answer for name, question in ASKED.items()}
-
-
-@pytest.fixture
-def without_pictures(monkeypatch):
-    monkeypatch.setattr(html, "_drawn", lambda: None)
 
 
 def drawn(folder, found) -> int:

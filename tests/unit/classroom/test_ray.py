@@ -13,6 +13,7 @@ import pytest
 from grader.classroom.batch.ray_engine import connect
 from grader.classroom.batch.workers import NICE
 from grader.unusable import Unusable
+from tests.processes import free_port
 
 
 class Late(Exception):
@@ -51,9 +52,7 @@ def test_a_node_that_does_not_come_up_is_a_sentence(monkeypatch, address, where,
 
 def test_an_address_where_nobody_listens_is_told_at_once():
     pytest.importorskip("ray")
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        place = f"127.0.0.1:{free.getsockname()[1]}"
+    place = f"127.0.0.1:{free_port()}"
     with pytest.raises(Unusable, match=f"no Ray cluster comes up at {place} .*refused"):
         connect(place, "cpu")
 

@@ -7,12 +7,12 @@ import zipfile
 
 import pytest
 
-from grader.reporting import page as html
 from grader.unusable import Unusable
 from tests.stub_class import grade_class
 from tests.submissions import TESTS
 from tests.unit.classroom.test_intake import zipped
 
+pytestmark = pytest.mark.usefixtures("without_pictures")
 KERNEL = TESTS.parent / "solutions" / "w8a8.py"
 
 
@@ -30,11 +30,6 @@ def moodle_reads(name: str) -> tuple[str, str, str] | None:
         if len(info) >= 4 and info[1].isdigit():
             return info[1], f"{info[2]}_{info[3]}", "/".join([info[4] if len(info) > 4 else "", *parts])
     return None
-
-
-@pytest.fixture(autouse=True)
-def without_pictures(monkeypatch):
-    monkeypatch.setattr(html, "_drawn", lambda: None)
 
 
 def returned(tmp_path, names, platform):

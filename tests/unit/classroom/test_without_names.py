@@ -8,7 +8,6 @@ import re
 from dataclasses import replace
 from urllib.parse import quote, unquote
 
-import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
@@ -19,7 +18,6 @@ from grader.classroom.batch.pages import page_address
 from grader.classroom.batch.similarity import Comparison, Group, Link
 from grader.classroom.batch.standing import Graded, standings
 from grader.classroom.roster import Person, Roster
-from grader.reporting import page as html
 from tests.unit.classroom.test_class_report import graded, hand_in
 
 FIELDS = ("login", "name", "email", "canvas_id", "sis_id", "moodle_id", "github", "section")
@@ -28,11 +26,6 @@ words = st.text(st.characters(exclude_categories=["Cs", "Cc"]), min_size=6, max_
 )
 quick = settings(deadline=None, max_examples=40, suppress_health_check=[HealthCheck.function_scoped_fixture])
 people = st.lists(st.tuples(*[words] * len(FIELDS)), min_size=2, max_size=5, unique_by=lambda row: row[0].casefold())
-
-
-@pytest.fixture
-def without_pictures(monkeypatch):
-    monkeypatch.setattr(html, "_drawn", lambda: None)
 
 
 def class_of(rows) -> tuple[list[Graded], Roster]:

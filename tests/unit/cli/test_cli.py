@@ -169,11 +169,6 @@ def test_doctor_names_everything():
         assert thing in done.stdout
 
 
-def test_help_is_there():
-    assert "Grade one submission" in invoked("grade", "--help").stdout
-    assert "doctor" in run("--help").stdout
-
-
 def test_make_alone_lists_the_targets():
     done = subprocess.run(["make"], cwd=ROOT, capture_output=True, text=True)
     assert done.returncode == 0

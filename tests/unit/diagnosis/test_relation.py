@@ -129,6 +129,19 @@ def test_what_holds_in_one_tile_is_not_said_of_all():
     assert re.fullmatch(r"Y\[\d+, \d+\] is multiplied by weight_scale\[\d+\]", one.found), one.found
 
 
+def located(text, lab, case, **how):
+    """What is observed of a kernel, and what its lines are called."""
+    source, bundle, _, run = recorded(text, lab, case, **how)
+    with np.errstate(all="ignore"):
+        return compare(run), lambda line: source.locate(bundle.made.origin(line))
+
+
+def written_blind(name, case):
+    """The same of a kernel of one of the classes of 2026-11-26, which the letter in its name tells."""
+    lab, number = name.split("_")
+    return located(kernel_text(f"tests/corpus/blind_2026_11_26{number[0]}.toml:{name}", TESTS.parent), lab, case)
+
+
 ELSEWHERE = {
     "w8a8_block_ptr all_tails": ("w_block = tl.advance(w_block, (BLOCK_K, 0))", "w_block = tl.advance(w_block, (0, BLOCK_K))"),
     "w8a8_block_ptr n_tail": ("n0 = (pid // num_m) * BLOCK_N", "n0 = (pid // (num_m + 1)) * BLOCK_N"),
@@ -160,21 +173,17 @@ def test_the_line_is_that_of_the_edit(name):
     (find, put), right = ELSEWHERE[name], (TESTS / "styles" / f"{style}.py").read_text(encoding="utf-8")
     assert right.count(find) == 1
     edit = right[: right.index(find)].count("\n") + 1
-    source, bundle, _, run = recorded(right.replace(find, put), style.split("_")[0], case, config=int(*config))
-    with np.errstate(all="ignore"):
-        first = compare(run)[0]
-    assert f"line {edit}" in source.locate(bundle.made.origin(first.line)), first
+    (first, *_), place = located(right.replace(find, put), style.split("_")[0], case, config=int(*config))
+    assert f"line {edit}" in place(first.line), first
 
 
 def test_a_scale_is_followed_by_the_way_that_the_number_came():
     """The solution clamps at numbers made of the scale: what is not clamped has its scale from the division alone."""
     right = (TESTS.parent / "solutions" / "w8a8.py").read_text(encoding="utf-8")
     text = right.replace("inverse_scale = 1.0 / input_scale", "inverse_scale = 1.01 / input_scale")
-    source, bundle, _, run = recorded(text, "w8a8", "all_tails")
-    with np.errstate(all="ignore"):
-        first = compare(run)[0]
+    (first, *_), place = located(text, "w8a8", "all_tails")
     line = text[: text.index("1.01 /")].count("\n") + 1
-    assert f"line {line}" in source.locate(bundle.made.origin(first.line)), first
+    assert f"line {line}" in place(first.line), first
     assert "input_scale[0] becomes 39.7" in first.found
 
 
@@ -195,12 +204,9 @@ def test_a_scale_is_followed_by_the_way_that_the_number_came():
     ],
 )
 def test_of_one_mistake_one_thing_is_said_and_its_line(name, case, line, words):
-    text = kernel_text(f"tests/corpus/blind_2026_11_26g.toml:{name}", TESTS.parent)
-    source, bundle, _, run = recorded(text, name.split("_")[0], case)
-    with np.errstate(all="ignore"):
-        (only,) = compare(run)
+    (only,), place = written_blind(name, case)
     assert words in only.found
-    assert f"line {line}" in source.locate(bundle.made.origin(only.line))
+    assert f"line {line}" in place(only.line)
 
 
 @pytest.mark.parametrize(
@@ -226,12 +232,9 @@ def test_of_one_mistake_one_thing_is_said_and_its_line(name, case, line, words):
     ],
 )
 def test_the_line_is_none_that_something_right_is_made_of(name, case, line, words):
-    text = kernel_text(f"tests/corpus/blind_2026_11_26h.toml:{name}", TESTS.parent)
-    source, bundle, _, run = recorded(text, name.split("_")[0], case)
-    with np.errstate(all="ignore"):
-        found = compare(run)
+    found, place = written_blind(name, case)
     assert words in found[0].text("")
-    assert f"line {line}" in source.locate(bundle.made.origin(found[0].line))
+    assert f"line {line}" in place(found[0].line)
     assert not any(one.aspect.endswith(" made") or one.aspect == "factor" for one in found), found
     assert len(found) < (4 if name in ("w8a8_h22", "w4a16_h19", "gptq_h04") else 2), found  # as many as there are mistakes
 
@@ -260,13 +263,9 @@ def test_the_line_is_none_that_something_right_is_made_of(name, case, line, word
     ],
 )
 def test_what_is_right_elsewhere_is_not_to_blame(name, case, line, words):
-    lab, number = name.split("_")
-    text = kernel_text(f"tests/corpus/blind_2026_11_26{number[0]}.toml:{name}", TESTS.parent)
-    source, bundle, _, run = recorded(text, lab, case)
-    with np.errstate(all="ignore"):
-        first, *others = compare(run)
+    (first, *others), place = written_blind(name, case)
     assert words in first.text("")
-    assert f"line {line}" in source.locate(bundle.made.origin(first.line))
+    assert f"line {line}" in place(first.line)
     assert {one.line for one in others} <= {first.line}, others
     assert "`" not in replace(first, variable="right").text("") if first.beside else "moves on here" not in words
 

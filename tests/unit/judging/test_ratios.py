@@ -28,11 +28,6 @@ def test_outliers_and_a_second_mode_do_not_move_it():
     assert ratio(logs).value == pytest.approx(1.5, rel=0.01)
 
 
-def test_drift_widens_the_interval():
-    steady, drifting = rounds(1.5), [log + 0.002 * n for n, log in enumerate(rounds(1.5))]
-    assert ratio(drifting).high / ratio(drifting).low > ratio(steady).high / ratio(steady).low
-
-
 def test_a_boundary_inside_the_interval_is_seen():
     measured = ratio(rounds(1.0, spread=0.02))
     assert measured.near([0.5, measured.value])
@@ -70,11 +65,6 @@ def test_steady_rounds_near_a_boundary_do_not_cross_it():
     """0.5 % away from a boundary and 0.3 % of noise a round: 45 rounds are enough to say which side."""
     measured = ratio(rounds(1.205))
     assert not measured.near([1.195, 1.215])
-
-
-@pytest.mark.parametrize("seed", range(20))
-def test_twenty_runs_agree_on_the_tier(seed):
-    assert ratio(rounds(1.5, spread=0.01, seed=seed)).value > 0.98 * 1.5
 
 
 def test_more_rounds_narrow_the_interval():

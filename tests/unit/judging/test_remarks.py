@@ -9,8 +9,7 @@ import pytest
 from grader.judging.remarks import remarks
 from grader.labs import get_lab
 from grader.model import Config, KernelBundle, MadeModule, Outcome
-from tests.submissions import TESTS, graded
-from tests.verdicts import source_of
+from tests.submissions import TESTS, graded, source_of
 
 STYLE = (TESTS / "styles" / "w4a16_split_k.py").read_text(encoding="utf-8")
 RESET = '    reset_to_zero=["y_ptr"],\n'

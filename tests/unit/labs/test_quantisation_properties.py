@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import importlib.util
 import warnings
-from pathlib import Path
 from types import ModuleType
 
 import pytest
@@ -12,20 +10,12 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-SOLUTIONS = Path(__file__).resolve().parents[3] / "solutions"
+from tests.kernels.test_layers import solution
+
 SIZES = st.integers(1, 6)
 SEEDS = st.integers(0, 2**32 - 1)
 
 moderately = settings(max_examples=60, deadline=None)
-
-
-def solution(lab: str) -> ModuleType:
-    spec = importlib.util.spec_from_file_location(f"layout_{lab}", SOLUTIONS / f"{lab}.py")
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
 
 
 w8a8, w4a16, dds = solution("w8a8"), solution("w4a16"), solution("dds")
@@ -57,13 +47,6 @@ def test_unpack_is_the_inverse_of_pack(groups: int, columns: int, seed: int) -> 
     packed = w4a16.pack_int4(q)
     assert (packed.dtype, packed.shape) == (torch.int32, (groups, columns))
     assert torch.equal(w4a16.unpack_int4(packed), q)
-
-
-@moderately
-@given(st.integers(-(2**31), 2**31 - 1))
-def test_pack_is_the_inverse_of_unpack(word: int) -> None:
-    packed = torch.tensor([[word]], dtype=torch.int32)
-    assert torch.equal(w4a16.pack_int4(w4a16.unpack_int4(packed)), packed)
 
 
 @pytest.mark.parametrize("value", range(-8, 8))
@@ -174,19 +157,6 @@ def test_pruning_drops_the_smallest_blocks(rows: int, columns: int, seed: int, s
     mask, norms = dds.mask_by_norm(weight, sparsity), dds.block_norms(weight)
     assert (~mask).sum() == round(sparsity * rows * columns)
     assert not mask.any() or mask.all() or norms[mask].min() >= norms[~mask].max()
-
-
-@moderately
-@given(st.lists(st.sampled_from(["empty", "one", "full"]), min_size=1, max_size=5), SIZES)
-def test_bsr_of_uneven_block_rows(kinds: list[str], columns: int) -> None:
-    mask = torch.zeros(len(kinds), columns, dtype=torch.bool)
-    for row, kind in enumerate(kinds):
-        mask[row] = kind == "full"
-        mask[row, -1] |= kind == "one"
-    weight = torch.ones(32 * len(kinds), 32 * columns)
-    values, crow, col = dds.to_bsr(weight, mask)
-    assert crow.diff().tolist() == [{"empty": 0, "one": 1, "full": columns}[kind] for kind in kinds]
-    assert crow[-1] == len(values) == len(col)
 
 
 def test_bsr_refuses() -> None:

@@ -8,7 +8,7 @@ import pytest
 import torch
 from torch import nn
 
-from model.perplexity import Quality, as_tokens, measure, windows
+from model.perplexity import as_tokens, measure, windows
 
 TEXT = bytes(range(256)) * 4
 
@@ -37,10 +37,6 @@ def test_each_byte_is_predicted_once_from_those_before_it():
     cut = windows(TEXT, 100)
     assert torch.equal(cut[:, 1:].flatten(), as_tokens(TEXT)[1:1001])
     assert torch.equal(cut[:, :-1].flatten(), as_tokens(TEXT)[:1000])
-
-
-def test_one_bit_is_a_perplexity_of_two():
-    assert Quality(1.0, 10).perplexity == 2.0
 
 
 def test_a_text_shorter_than_a_window_is_refused():

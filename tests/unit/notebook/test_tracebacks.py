@@ -60,12 +60,6 @@ def lines(trace: Any) -> list[str]:
     return [frame.name for frame in traceback.extract_tb(trace)]
 
 
-def test_an_error_in_a_kernel_is_told_at_its_line_and_its_launch(cell):
-    told, trace = shortened(*raised(cell["launch"]))
-    assert isinstance(told, NameError)
-    assert lines(trace) == ["launch", "kernel"]
-
-
 def test_a_wrong_launch_is_told_at_its_line(cell):
     told, trace = shortened(*raised(cell["wrong_launch"]))
     assert isinstance(told, TypeError)

@@ -12,7 +12,7 @@ import pytest
 
 from grader.labs import all_labs, get_lab
 from grader.model import KernelSource, Refusal
-from grader.reading import UnusablePath, read
+from grader.reading import read
 from grader.reading.answers import answers_for
 from grader.reading.files import MAX_CELLS, MAX_STATEMENTS
 from tests.submissions import TESTS
@@ -75,14 +75,33 @@ def test_a_broken_bonus_lab_is_told(tmp_path):
 
 # ---------------------------------------------------------------- what is taken
 
+NOISE = "import os, matplotlib.pyplot as plt\nprint('hello')\nx = os.listdir('/')\nplt.plot(x)\n"
+LIBDEVICE = "from triton.language.extra{} import libdevice\n"
+GUARDED = f"try:\n    {LIBDEVICE.format('')}except ImportError:\n    {LIBDEVICE.format('.cuda')}\n"
+TUNED = BASE[BASE.index("@triton.autotune") : BASE.index("@triton.jit")]
+TAKEN = {
+    "not what the kernel does not reach": (f"{NOISE}{BASE}\nos.system('true')\n", "", ("import os", "listdir", "plt")),
+    "no namesake of a local variable": ("import torch\nacc = torch.randn(3)\n" + BASE, "", ("randn",)),
+    "an import that is tried": (
+        BASE.replace("@triton.autotune", GUARDED + "@triton.autotune").replace("tl.floor(x + 0.5)", "libdevice.rint(x)"), GUARDED[:50], ()),
+    "one statement of a line": (BASE.replace("import triton\n", "import os; import triton; x = 3\n"), "import triton\n", ("import os",)),
+    "a byte order mark and lines of Windows": ("\ufeff" + BASE.replace("\n", "\r\n"), "", ()),
+    "a form feed ends the indentation before it": (
+        "\f" + BASE.replace("@triton.autotune", " \f\f@triton.autotune").replace("    pid = ", "\t\f    pid = "), "", ()),
+    "the autotuner by another name": (BASE.replace(TUNED, f"tune = {TUNED[1:]}\n\n@tune\n"), "tune = ", ()),
+    "constexpr by another name": (BASE.replace("import triton\n", "import triton\nfrom triton.language import constexpr as ce\n")
+                                  .replace(": tl.constexpr", ": ce"), "constexpr as ce", ()),
+}
 
-def test_only_what_the_kernel_reaches_is_taken(tmp_path):
-    noise = "import os, matplotlib.pyplot as plt\nprint('hello')\nx = os.listdir('/')\nplt.plot(x)\n"
-    source = read_text(tmp_path, noise + BASE + "\nos.system('true')\n")["w8a8"]
-    assert isinstance(source, KernelSource)
-    assert "import os" not in source.module
-    assert "listdir" not in source.module
-    assert "plt" not in source.module
+
+@pytest.mark.parametrize("what", TAKEN)
+def test_what_the_kernel_needs_is_taken_and_nothing_else(tmp_path, what):
+    text, kept, left = TAKEN[what]
+    source = read_text(tmp_path, text)["w8a8"]
+    assert isinstance(source, KernelSource), source
+    assert kept in source.module
+    assert [words for words in left if words in source.module] == []
+
 
 
 def test_helpers_constants_and_config_functions_are_taken(tmp_path):
@@ -111,23 +130,6 @@ def test_helpers_constants_and_config_functions_are_taken(tmp_path):
     assert "UNUSED" not in source.module
 
 
-def test_a_local_variable_does_not_pull_in_its_namesake(tmp_path):
-    source = read_text(tmp_path, "import torch\nacc = torch.randn(3)\n" + BASE)["w8a8"]
-    assert isinstance(source, KernelSource)
-    assert "randn" not in source.module
-
-
-def test_a_try_import_of_libdevice_is_taken(tmp_path):
-    guarded = (
-        "try:\n    from triton.language.extra import libdevice\n"
-        "except ImportError:\n    from triton.language.extra.cuda import libdevice\n"
-    )
-    text = BASE.replace("@triton.autotune", guarded + "\n@triton.autotune").replace(
-        "tl.floor(x + 0.5)", "libdevice.rint(x)"
-    )
-    assert isinstance(read_text(tmp_path, text)["w8a8"], KernelSource)
-
-
 def test_notebook_with_magics_and_a_broken_cell(tmp_path):
     cells = ["%matplotlib inline\n!nvidia-smi\n", "def broken(:\n", "%%bash\nls", "%%time\n" + BASE, "W8A8_MM?"]
     source = read_text(tmp_path, notebook(*cells), "w8a8.ipynb")["w8a8"]
@@ -142,25 +144,6 @@ def test_places_are_exact_for_a_file(tmp_path):
     text = ("print('one')\n\n" + BASE).split("\n")
     for number, (line, place) in enumerate(zip(source.module.split("\n"), source.lines, strict=False), 1):
         assert text[place.line - 1] == line, number
-
-
-def test_two_statements_on_a_line(tmp_path):
-    source = read_text(tmp_path, BASE.replace("import triton\n", "import os; import triton; x = 3\n"))["w8a8"]
-    assert isinstance(source, KernelSource)
-    assert "import os" not in source.module
-    assert "import triton\n" in source.module
-
-
-def test_windows_line_ends_and_a_byte_order_mark(tmp_path):
-    path = tmp_path / "w8a8.py"
-    path.write_bytes(b"\xef\xbb\xbf" + BASE.replace("\n", "\r\n").encode())
-    assert isinstance(read(path, W8A8).labs["w8a8"], KernelSource)
-
-
-def test_a_stub_beside_the_filled_in_kernel_is_no_second_kernel(tmp_path):
-    (tmp_path / "w8a8.py").write_text(BASE, encoding="utf-8")
-    (tmp_path / "old.py").write_text("def W8A8_MM():\n    pass\n", encoding="utf-8")
-    assert isinstance(read(tmp_path, W8A8).labs["w8a8"], KernelSource)
 
 
 @pytest.mark.parametrize(
@@ -189,6 +172,18 @@ def test_a_kernel_under_a_magic_that_takes_the_cell_is_pointed_to(tmp_path, magi
     assert message.startswith(f"w8a8.ipynb cell 2 begins with {magic.split()[0]}, ")
     both = read_text(tmp_path, notebook(f"{magic}\n{BASE}", BASE), "w8a8.ipynb")["w8a8"]
     assert both.locate(1).startswith("w8a8.ipynb cell 2")
+
+
+@pytest.mark.parametrize(
+    "cells",
+    [
+        ("# copied:\u2028  from the web\x85 with\x0b odd\x1c separators\n" + BASE,),
+        *((place.replace("@", "\ud800"), BASE) for place in ('student = "@"', "# @", "print(@)")),
+    ],
+    ids=["ends of lines that are none of Python's", "half a character in text", "in a remark", "in code"],
+)
+def test_odd_characters_cost_their_cell_at_most(tmp_path, cells):
+    assert isinstance(read_text(tmp_path, notebook(*cells), "w8a8.ipynb")["w8a8"], KernelSource)
 
 
 def test_a_100_mb_notebook_is_read(tmp_path):
@@ -230,28 +225,38 @@ def test_unreadable_notebooks(tmp_path, content):
     assert message.startswith("w8a8.ipynb ")
 
 
-def test_missing_path_and_strange_kinds(tmp_path):
-    with pytest.raises(UnusablePath, match="does not exist"):
-        read(tmp_path / "absent.py", LABS)
-    (tmp_path / "notes.txt").write_text("hello")
-    with pytest.raises(UnusablePath, match=r"neither \.py nor \.ipynb"):
-        read(tmp_path / "notes.txt", LABS)
+DEEP = BASE.replace("num_pid_n = tl.cdiv(N, BLOCK_N)", "num_pid_n = tl.cdiv(N, BLOCK_N)\n    junk = " + " + ".join(["pid"] * 900))
+REFUSED = {
+    "the kernel by another name": (BASE.replace("W8A8_MM", "w8a8_matmul"), ("`w8a8_matmul`", "rename")),
+    "parameters in another order": (BASE.replace("x_ptr, qweight_ptr,", "qweight_ptr, x_ptr,", 1),
+                                    ("parameter 1", "`qweight_ptr`, expected `x_ptr`")),
+    "a parameter of one's own that is no constexpr": (BASE.replace("BLOCK_K: tl.constexpr", "BLOCK_K"), ("`BLOCK_K`", "constexpr")),
+    "no autotuner": (BASE.replace(TUNED, ""), ("not under @triton.autotune",)),
+    "no jit": (BASE.replace("@triton.jit\n", ""), ("not under @triton.jit",)),
+    "a name that nothing defines": (BASE.replace("tl.floor(x + 0.5)", "tl.floor(x + HALF)"), ("`HALF` is not defined",)),
+    "an expression too deep, which is no undefined name": (DEEP, ("`W8A8_MM` is nested more than",)),
+}
 
 
-def test_a_broken_neighbour_leaves_the_others_alone(tmp_path):
+@pytest.mark.parametrize("what", REFUSED)
+def test_what_is_no_kernel_of_the_lab_is_told(tmp_path, what):
+    text, words = REFUSED[what]
+    message = refusal(read_text(tmp_path, text)["w8a8"])
+    assert [part for part in words if part not in message] == []
+
+
+def test_of_a_folder_each_file_counts_for_its_own_lab(tmp_path):
+    """What lies beside it harms none: another's nonsense, or a stub of an older name."""
+    for result in read(tmp_path, LABS).labs.values():
+        assert "start from the stub in notebooks/ or assignment/" in refusal(result, "not_attempted")
     (tmp_path / "w8a8.py").write_text(BASE, encoding="utf-8")
+    (tmp_path / "old.py").write_text("def W8A8_MM():\n    pass\n", encoding="utf-8")
     (tmp_path / "dds.py").write_bytes(b"\xff\xfe")
     (tmp_path / "w4a16.ipynb").write_text("nonsense")
     labs = read(tmp_path, LABS).labs
     assert isinstance(labs["w8a8"], KernelSource)
     assert "UTF-8" in refusal(labs["dds"])
     assert "not a Jupyter notebook" in refusal(labs["w4a16"])
-
-
-def test_an_empty_folder_is_not_attempted(tmp_path):
-    labs = read(tmp_path, LABS).labs
-    for result in labs.values():
-        assert "start from the stub in notebooks/ or assignment/" in refusal(result, "not_attempted")
 
 
 def test_the_stub_is_not_attempted(tmp_path):
@@ -302,35 +307,6 @@ def test_a_copy_beside_the_labs_own_file_is_left_alone_and_told(tmp_path):
     message = refusal(read(tmp_path, [get_lab("w8a8")]).labs["w8a8"])
     assert "mine.ipynb" in message
     assert "w8a8-Copy1.ipynb" in message
-
-
-def test_kernel_renamed_names_the_candidate(tmp_path):
-    message = refusal(read_text(tmp_path, BASE.replace("W8A8_MM", "w8a8_matmul"))["w8a8"])
-    assert "`w8a8_matmul`" in message
-    assert "rename" in message
-
-
-def test_wrong_parameter_order(tmp_path):
-    message = refusal(read_text(tmp_path, BASE.replace("x_ptr, qweight_ptr,", "qweight_ptr, x_ptr,", 1))["w8a8"])
-    assert "parameter 1" in message
-    assert "`qweight_ptr`, expected `x_ptr`" in message
-
-
-def test_own_parameter_without_constexpr(tmp_path):
-    message = refusal(read_text(tmp_path, BASE.replace("BLOCK_K: tl.constexpr", "BLOCK_K"))["w8a8"])
-    assert "`BLOCK_K`" in message
-    assert "constexpr" in message
-
-
-def test_no_autotune(tmp_path):
-    start, end = BASE.index("@triton.autotune"), BASE.index("@triton.jit")
-    assert "not under @triton.autotune" in refusal(read_text(tmp_path, BASE[:start] + BASE[end:])["w8a8"])
-
-
-def test_a_decorator_of_any_name_may_be_the_autotuner(tmp_path):
-    start, end = BASE.index("@triton.autotune"), BASE.index("@triton.jit")
-    source = f"{BASE[:start]}tune = {BASE[start + 1 : end]}\n\n@tune\n{BASE[end:]}"
-    assert isinstance(read_text(tmp_path, source)["w8a8"], KernelSource)
 
 
 @pytest.mark.parametrize(
@@ -395,37 +371,6 @@ def test_a_kernel_reaches_a_bounded_text(tmp_path):
     assert "W8A8_MM and what it needs are 1" in refusal(read_text(tmp_path, needed)["w8a8"])
 
 
-def test_a_deep_expression_in_the_kernel_is_no_undefined_name(tmp_path):
-    source = BASE.replace(
-        "num_pid_n = tl.cdiv(N, BLOCK_N)", "num_pid_n = tl.cdiv(N, BLOCK_N)\n    junk = " + " + ".join(["pid"] * 900)
-    )
-    assert "`W8A8_MM` is nested more than" in refusal(read_text(tmp_path, source)["w8a8"])
-
-
-def test_only_a_line_end_of_python_ends_a_line_of_a_notebook(tmp_path):
-    comment = "# copied:\u2028  from the web\x85 with\x0b odd\x1c separators\n"
-    path = tmp_path / "w8a8.ipynb"
-    path.write_text(notebook(comment + BASE), encoding="utf-8")
-    assert isinstance(read(path, W8A8).labs["w8a8"], KernelSource)
-
-
-def test_a_form_feed_ends_the_indentation_before_it(tmp_path):
-    text = BASE.replace("@triton.autotune", " \f\f@triton.autotune").replace("    pid = ", "\t\f    pid = ")
-    source = read_text(tmp_path, "\f" + text)["w8a8"]
-    assert isinstance(source, KernelSource), source.message
-
-
-@pytest.mark.parametrize("place", ['student = "@"', "# @", "print(@)"])
-def test_half_a_character_costs_its_cell_at_most(tmp_path, place):
-    text = notebook(place, BASE).replace("@", "\\ud800", 1)
-    assert "\ud800" in json.loads(text)["cells"][0]["source"]
-    assert isinstance(read_text(tmp_path, text, "w8a8.ipynb")["w8a8"], KernelSource)
-
-
-def test_no_jit(tmp_path):
-    assert "not under @triton.jit" in refusal(read_text(tmp_path, BASE.replace("@triton.jit\n", ""))["w8a8"])
-
-
 @pytest.mark.parametrize(
     ("line", "words"),
     [
@@ -458,11 +403,6 @@ def test_doors_to_plain_python_are_closed(tmp_path, expression):
     refusal(read_text(tmp_path, text)["w8a8"])
 
 
-def test_a_name_that_nothing_defines(tmp_path):
-    message = refusal(read_text(tmp_path, BASE.replace("tl.floor(x + 0.5)", "tl.floor(x + HALF)"))["w8a8"])
-    assert "`HALF` is not defined" in message
-
-
 def test_a_single_file_answers_for_its_labs_only(tmp_path):
     assert list(read_text(tmp_path, BASE)) == ["w8a8"]
     assert list(read_text(tmp_path, BASE, all_labs=True)) == [lab.id for lab in LABS if not lab.bonus]
@@ -489,9 +429,3 @@ def test_what_fills_a_constant_comes_with_it(tmp_path, edit, kept):
     assert "os" not in {
         name for line in source.module.split("\n") if line.startswith("import ") for name in line.split()
     }
-
-
-def test_constexpr_under_another_name(tmp_path):
-    text = BASE.replace("import triton\n", "import triton\nfrom triton.language import constexpr as ce\n")
-    source = read_text(tmp_path, text.replace(": tl.constexpr", ": ce"))["w8a8"]
-    assert isinstance(source, KernelSource), source

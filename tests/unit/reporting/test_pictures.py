@@ -140,13 +140,6 @@ def test_the_word_shows_what_packing_packed():
     assert f"are {', '.join(str(int(value)) for value in q)}, lowest" in pictures.int4_word(word).alt
 
 
-@pytest.mark.parametrize("shape", [(1, 16), (1, 4096), (4096, 16), (300, 300)])
-def test_odd_shapes_draw(shape: tuple[int, int]):
-    y = torch.ones(shape, dtype=torch.float16)
-    errors = error_map(get_lab("w8a8"), "case", Config(0, {"BLOCK_M": 16, "BLOCK_N": 16}, 4, 2), y, reference(*shape))
-    assert pictures.error_map(errors).png()
-
-
 def test_degenerate_data_draw():
     assert pictures.quantisation(torch.zeros(16), 1.0).png()
     assert pictures.bsr_pattern(torch.zeros(5, dtype=torch.int32), torch.zeros(0, dtype=torch.int32), 128).png()

@@ -176,11 +176,6 @@ def test_what_is_no_formula_stays_as_it_is(value):
     assert type(cell(value)) is type(value)
 
 
-@pytest.mark.parametrize("text", FORMULAS)
-def test_formulas_are_text(text):
-    assert cell(text) != text
-
-
 @given(st.text(st.characters(exclude_categories=()), max_size=50))
 def test_whatever_it_is_prose_is_harmless_and_stable(text):
     harmless(prose(text))

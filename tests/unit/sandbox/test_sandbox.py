@@ -39,16 +39,6 @@ def refused(result, status):
     return result.message
 
 
-def test_the_right_kernel_builds():
-    bundle = built(source())
-    assert isinstance(bundle, KernelBundle)
-    assert len(bundle.binaries) == 3
-    facts = next(iter(bundle.binaries.values())).facts
-    assert facts.registers > 0
-    assert facts.int8_matrix
-    assert facts.widest_load_bytes == 16
-
-
 def ask(code, timeout=20.0):
     """Runs code at import time in a confined sandbox and returns the answer to `load`."""
     with Sandbox(confined=True) as box:

@@ -43,9 +43,24 @@ def box(start):
         yield sandbox
 
 
-def test_the_usual_start_is_a_fork():
+OF_A_FORK = {
+    "no /proc, and is process one": ("answer = [os.listdir('/proc'), os.getpid(), os.getppid()]", [[], 1, 0]),
+    "its files are bounded in bytes and number": (
+        "answer = [(one.f_blocks * one.f_frsize, one.f_files) for one in map(os.statvfs, ('/tmp', '/dev/shm'))]",
+        [(512 << 20, 16384), (16 << 20, 1024)]),
+    "killing itself changes nothing": ("os.kill(os.getpid(), 9); os.kill(1, 9); answer = 'here'", "here"),
+    "no terminal": ("answer = os.listdir('/dev/pts')", []),
+}
+
+
+@pytest.mark.parametrize("what", OF_A_FORK)
+def test_the_usual_start_is_a_fork_that_has_nothing_of_others(what):
+    code, expected = OF_A_FORK[what]
     with Sandbox(confined=True) as box:
         assert isinstance(box._process, ForkedProcess)
+        assert told(box, f"import os; {code}") == expected
+        assert outcome(box, "os.kill(-1, 9)", "import os") == "ESRCH"
+        assert outcome(box, "os.openpty()", "import os") == "ENOENT"
 
 
 PRIVILEGES = LIBC + """
@@ -73,18 +88,7 @@ def test_the_kernel_keeps_these_limits(box):
     assert told(box, code) == {name: (most, most) for name, most in LIMITS.items()}
 
 
-def test_the_files_of_a_fork_are_bounded_in_bytes_and_number():
-    with Sandbox(confined=True) as box:
-        sizes = "import os\nanswer = [(one.f_blocks * one.f_frsize, one.f_files) for one in map(os.statvfs, ('/tmp', '/dev/shm'))]"
-        assert told(box, sizes) == [(512 << 20, 16384), (16 << 20, 1024)]
-
-
 # ---------------------------------------------------------------- other processes
-
-
-def test_a_fork_has_no_proc_and_is_process_one():
-    with Sandbox(confined=True) as box:
-        assert told(box, "import os; answer = [os.listdir('/proc'), os.getpid(), os.getppid()]") == [[], 1, 0]
 
 
 def test_signals_reach_nobody(start):
@@ -108,12 +112,6 @@ def test_signals_reach_nobody(start):
         assert told(box, code) == 0
         assert load(sibling, "").header == {}
         assert psutil.Process(parent).status() != psutil.STATUS_STOPPED
-
-
-def test_killing_itself_changes_nothing_for_a_fork():
-    with Sandbox(confined=True) as box:
-        assert told(box, "import os; os.kill(os.getpid(), 9); os.kill(1, 9); answer = 'here'") == "here"
-        assert outcome(box, "os.kill(-1, 9)", "import os") == "ESRCH"
 
 
 @pytest.mark.parametrize(
@@ -156,11 +154,6 @@ def test_a_call_of_another_architecture_ends_the_process(box):
         pytest.skip("x32 is of x86")
     with pytest.raises(SandboxDied):
         told(box, x32)
-
-
-@pytest.mark.parametrize("family", ["AF_UNIX", "AF_INET", "AF_INET6", "AF_NETLINK", "AF_VSOCK", "AF_ALG"])
-def test_no_socket_of_any_family(box, family):
-    assert outcome(box, f"socket.socket(socket.{family}, socket.SOCK_STREAM)", "import socket") == "EPERM"
 
 
 # ---------------------------------------------------------------- files and descriptors
@@ -278,16 +271,12 @@ def test_no_mapping_is_shared_and_writable():
         ("import os, sys; f = os.open(sys.executable, 0)", "os.posix_fadvise(f, 0, 0, os.POSIX_FADV_DONTNEED)"),
         (LIBC, "call({'x86_64': 27, 'aarch64': 232}[os.uname().machine], 0, 0, 0)"),
         (LIBC, "call(451, 0, 0, 0, 0)"),
+        *(("import socket", f"socket.socket(socket.AF_{family}, socket.SOCK_STREAM)")
+          for family in ("UNIX", "INET", "INET6", "NETLINK", "VSOCK", "ALG")),
     ],
 )
-def test_files_that_two_sandboxes_read_carry_no_message(box, before, statement):
+def test_files_that_two_sandboxes_read_carry_no_message_nor_does_a_socket(box, before, statement):
     assert outcome(box, statement, before) == "EPERM"
-
-
-def test_forks_share_no_terminal():
-    with Sandbox(confined=True) as box:
-        assert told(box, "import os; answer = os.listdir('/dev/pts')") == []
-        assert outcome(box, "os.openpty()", "import os") == "ENOENT"
 
 
 # ---------------------------------------------------------------- successors

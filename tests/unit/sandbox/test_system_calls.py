@@ -64,32 +64,24 @@ def test_nothing_else_is_refused(machine):
     }
 
 
-@pytest.mark.parametrize("machine", MACHINES)
-def test_clone_makes_threads_and_processes_but_no_namespaces(machine):
-    clone = NUMBERS[machine]["clone"]
-    assert decide(machine, clone, 0x3D0F00) == ALLOW  # pthread_create
-    assert decide(machine, clone, 0x01200011) == ALLOW  # fork
-    assert decide(machine, clone, 0x4111) == ALLOW  # posix_spawn
-    for flag in (0x20000, 0x2000000, 0x4000000, 0x8000000, 0x10000000, 0x20000000, 0x40000000, 0x80):
-        assert decide(machine, clone, flag | 0x11) == REFUSED | errno.EPERM, hex(flag)
-    assert decide(machine, EVERYWHERE["clone3"]) == REFUSED | errno.ENOSYS
+PROCESSES = {"pthread_create": 0x3D0F00, "fork": 0x01200011, "posix_spawn": 0x4111}
+NAMESPACES = (0x20000, 0x2000000, 0x4000000, 0x8000000, 0x10000000, 0x20000000, 0x40000000, 0x80)
+PRIVATE, SHARED = (0x22, 0x02, 0x20022), (0x01, 0x21, 0x03, 0x40001, 0x8001)
+EPERM = REFUSED | errno.EPERM
+LOOKED_AT = [
+    *(("clone", (flags,), ALLOW) for flags in PROCESSES.values()),
+    *(("clone", (flag | 0x11,), EPERM) for flag in NAMESPACES),
+    ("clone3", (), REFUSED | errno.ENOSYS),
+    *(("mmap", (0, 4096, 3, flags, 2**64 - 1, 0), ALLOW if flags in PRIVATE else EPERM) for flags in (*PRIVATE, *SHARED)),
+    *(("fcntl", (3, command), EPERM if command in system_calls.FILE_LOCKS else ALLOW) for command in range(1100)),
+]
+"""Threads and processes but no namespaces; mappings that are private; descriptors that are copied and asked, and not locked."""
 
 
 @pytest.mark.parametrize("machine", MACHINES)
-def test_mappings_are_private(machine):
-    mmap = NUMBERS[machine]["mmap"]
-    for flags, expected in ((0x22, ALLOW), (0x02, ALLOW), (0x20022, ALLOW), (0x01, REFUSED | errno.EPERM),
-                            (0x21, REFUSED | errno.EPERM), (0x03, REFUSED | errno.EPERM),
-                            (0x40001, REFUSED | errno.EPERM), (0x8001, REFUSED | errno.EPERM)):
-        assert decide(machine, mmap, 0, 4096, 3, flags, 2**64 - 1, 0) == expected, hex(flags)
-
-
-@pytest.mark.parametrize("machine", MACHINES)
-def test_a_descriptor_can_be_copied_and_asked_but_not_locked(machine):
-    fcntl = NUMBERS[machine]["fcntl"]
-    for command in range(1100):
-        expected = REFUSED | errno.EPERM if command in system_calls.FILE_LOCKS else ALLOW
-        assert decide(machine, fcntl, 3, command) == expected, command
+def test_some_calls_are_decided_by_their_arguments(machine):
+    for name, arguments, expected in LOOKED_AT:
+        assert decide(machine, {**NUMBERS[machine], **EVERYWHERE}[name], *arguments) == expected, (name, arguments)
 
 
 @pytest.mark.parametrize("machine", MACHINES)

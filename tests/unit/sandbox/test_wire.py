@@ -34,11 +34,6 @@ def reader(data):
     return read
 
 
-def test_a_frame_comes_back():
-    data = b"".join(bytes(part) for part in wire.encode({"a": 1}, [b"xyz", b""]))
-    assert wire.decode(reader(data)) == ({"a": 1}, [b"xyz", b""])
-
-
 @pytest.mark.parametrize(
     "data",
     [
