@@ -215,7 +215,7 @@ class _Walk:
         found = self.products.seen(column, f"{self.name} {aspect}", line, text, expected, numbers=coefficients)
         return replace(found, iteration=1 if step else None)
 
-    @property
+    @cached_property
     def line_of_step(self) -> int | None:
         """Where the addresses move on from the first iteration to the second."""
         return line_of_step(self.run, self.loads[0], self.loads[1], self.right) if len(self.loads) == 2 else None

@@ -118,13 +118,15 @@ def _of_slices(run: Run, followed: list[Products]) -> list[Observation]:
 def followed_programs(run: Run) -> Iterator[Followed]:
     """Programs whose flow into Y can be followed, with a sample of the wrong elements that they store."""
     count = 0
-    for program in _spread(list(run.tape.programs)):
+    programs = list(run.tape.programs)
+    for program in map(programs.__getitem__, _spread(len(programs))):
         if count >= MAX_PROGRAMS:
             return
         stores = stores_to_output(run, program)
         if read_back(run, program, stores):
             continue
-        for store in lasting(stores):
+        kept = lasting(stores)
+        for store in map(kept.__getitem__, _spread(len(kept))[:MAX_PROGRAMS]):
             lanes = sample(run, store)
             if len(lanes):
                 with contextlib.suppress(Untraceable):
@@ -143,11 +145,11 @@ def whole_products(run: Run) -> Iterator[Products]:
                     yield products_of(run, program, store, np.flatnonzero(edge))
 
 
-def _spread(programs: list[int]) -> list[int]:
-    """The first eight, which may be slices of one tile, then some of all others, so that all kinds of tiles are met."""
-    rest = programs[8:]
+def _spread(count: int) -> list[int]:
+    """The first eight of so many, which may be slices of one tile, then some of all others, so that all kinds of tiles are met."""
+    rest = list(range(8, count))
     some = rest[:: -max(1, len(rest) // 4)]
-    return [*programs[:8], *some, *(program for program in rest if program not in some)]
+    return [*range(min(8, count)), *some, *(place for place in rest if place not in some)]
 
 
 def _with_lost(run: Run, stores: list[Node], products: Products) -> Products:

@@ -491,9 +491,8 @@ def line_of_bound(text: str, inside: int, which: str, *, sliced: bool = False) -
         names = _uses(bound) if isinstance(bound, ast.Name) else set()
     if not sliced:
         moved = {one.lineno for one in _within(text, loop) if names & _targets(one)} | {loop.lineno}
-        reads = (
-            one for one in _all(text, ast.Name) if isinstance(one.ctx, ast.Load) and one.lineno > _start(text, inside)
-        )
+        above = _start(text, inside)
+        reads = (one for one in _all(text, ast.Name) if isinstance(one.ctx, ast.Load) and one.lineno > above)
         names = names - {one.id for one in reads if one.lineno not in moved}
     return made_before(text, names, loop.lineno) or loop.lineno
 
@@ -566,6 +565,7 @@ def _calls(text: str, line: int) -> list[ast.Call]:
     return [call for call in _all(text, ast.Call) if call.lineno <= line <= _last(call)]
 
 
+@lru_cache(64)
 def _all(text: str, kind: Any) -> list[Any]:
     """Every node of a kind in a module."""
     return [node for node in ast.walk(_tree(text)) if isinstance(node, kind)]

@@ -29,11 +29,14 @@ def first_store(run: Run) -> Node | None:
 def lasting(stores: Sequence[Node]) -> list[Node]:
     """Those whose elements the program does not overwrite later, and atomics."""
     found: list[Node] = []
-    for number, store in enumerate(stores):
-        again = any(_overlaps(store, later) for later in stores[number + 1 :] if later.op == "store")
-        if store.op != "store" or not again:
+    later: set[int] = set()
+    for store in reversed(stores):
+        offsets = store.offsets[store.active].tolist()
+        if store.op != "store" or later.isdisjoint(offsets[:64]):
             found.append(store)
-    return found
+        if store.op == "store":
+            later.update(offsets)
+    return found[::-1]
 
 
 def read_back(run: Run, program: int, stores: Sequence[Node]) -> bool:

@@ -127,6 +127,8 @@ def test_every_package_has_a_budget():
 
 MOST_BRANCHES = 20
 QUESTIONS = "asks one thing after another, the most certain first; each branch is a kind of kernel that was met"
+MANY_QUESTIONS = ("_line", "check_k", "history", "_numbers", "line_of_place", "line_of_exchange", "line_of_base", "_narrowed", "_missing",
+                  "_never_launched")  # fmt: skip
 WHY_SO_MANY = {
     "install": "five short replacements for functions of Triton's, which share what they replace",
     "interpret": "the queue, the limits and the threads of one call, which share their state",
@@ -134,7 +136,7 @@ WHY_SO_MANY = {
     "tokens": "five independent options, a line or two each",
     "report": "a list of kinds, one a line",
     "launchable": "one pass over public and hidden launches, in comprehensions",
-    **dict.fromkeys(("_line", "check_k", "history", "_numbers", "line_of_place", "_narrowed", "_missing"), QUESTIONS),
+    **dict.fromkeys(MANY_QUESTIONS, QUESTIONS),
 }
 """Functions with more branches than that, and why they are not several."""
 
