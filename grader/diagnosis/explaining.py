@@ -257,8 +257,13 @@ def _read(failure: Failure, chosen: _Chosen, problem: Problem, outcome: Outcome,
         variable = variables_of(made.text).get(one.line or 0, "")
         if one.aspect == "grid" and failure.source.grid:
             line, caller, variable = line_of_result(failure.source.module, failure.source.grid), None, ""
-        text = made.text.split("\n")[one.line - 1] if one.line else ""
-        numbers = tuple(number.within(text) for number in one.numbers)
+        rows = made.text.split("\n")
+        text = rows[one.line - 1] if one.line else ""
+        makes = "\n".join(rows[number - 1] for number in {one.line, *_reached(run, one)} if number)
+        numbers = tuple(
+            number.within(text, makes if f"{{{place}}}" in one.found else None)
+            for place, number in enumerate(one.numbers)
+        )
         named = replace(catalogue.named(case, one), numbers=numbers)
         reached = frozenset(at for number in _reached(run, one) if number and (at := made.origin(number)))
         found.append(

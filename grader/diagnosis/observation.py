@@ -40,12 +40,15 @@ class Number:
         shortest = {name for name in self.names if _parts(name) == min(map(_parts, self.names))}
         return f"{shortest.pop()} = {self.value}" if len(shortest) == 1 else f"{self.value}"
 
-    def within(self, text: str) -> Number:
-        """Of several names those alone whose parts all stand in a text, the student's line; where none does, those of one part: of
-        products and quotients, some have any value."""
-        words = set(re.findall(r"\w+", text))
-        standing = frozenset(name for name in self.names if set(re.findall(r"[A-Za-z_]\w*", name)) <= words)
-        return replace(self, names=standing or frozenset(name for name in self.names if _parts(name) == 1))
+    def within(self, line: str, makes: str | None) -> Number:
+        """Of several names those alone whose parts all stand in the student's line. Where none does: of what was found, those in the lines
+        that it is made of; of what is expected (makes is None), those of one part, for products and quotients may have any value."""
+        for text in (line, makes):
+            words = set(re.findall(r"\w+", text or ""))
+            if standing := frozenset(name for name in self.names if set(re.findall(r"[A-Za-z_]\w*", name)) <= words):
+                return replace(self, names=standing)
+        one_part = frozenset(name for name in self.names if _parts(name) == 1)
+        return replace(self, names=one_part if makes is None else frozenset())
 
 
 def _parts(name: str) -> int:

@@ -194,11 +194,12 @@ def _missing(run: Run, tiles: TileMap | None, unwritten: Array) -> Observation:
 
 def _never_launched(run: Run, tiles: TileMap) -> str:
     """The first program beyond the grid that would store what is missing: where those of the grid go evenly from tile to tile, and those
-    beyond it would store all that is missing and nothing else. "" where that is not so."""
+    beyond it would store all that is missing and nothing else. "" where that is not so, or where programs ask how many they are, to share."""
     (rows, columns), flat, axes = tiles.count, run.grid[1:] == (1, 1), ("0", "1", "2")
     more = rows * columns if flat else max(tiles.count)
     many = math.prod(size + more for size in run.grid if size > 1) > MAX_PLACES
-    if many or any(len(who) > run.config.split_k for who in tiles.stored.values()):
+    shared = any(node.op == "get_num_programs" for node in run.tape.nodes)
+    if many or shared or any(len(who) > run.config.split_k for who in tiles.stored.values()):
         return ""
     places = list(np.ndindex(*run.grid))
     for along in ((columns, 1), (1, rows)) if flat else ((FAR, 1),):  # by rows, by columns, or by two axes of the grid

@@ -276,12 +276,13 @@ def test_what_is_right_elsewhere_is_not_to_blame(name, case, line, words):
         ("dds_j02", "dds.py line 33, in `rectangular`: nobody stores Y in rows 0:64, columns 64:256: program (2, 0) would"),
         ("dds_j07", "dds.py line 44, in `rectangular`: nobody stores Y in rows 0:64, columns 192:256: program (0, 2) would"),
         ("w8a8_j02", "w8a8.py line 26, `tm`, in `all_tails`: nobody stores Y in rows 32, columns 0:80 (program p stores"),  # some twice
+        ("w8a8_k01", "w8a8.py line 35, `end`, in `n_tail`: nobody stores Y in rows 32:64"),  # programs ask how many they are
     ],
 )
 def test_what_programs_beyond_the_grid_would_store_is_the_grids(name, place, tmp_path):
     lab = name.split("_")[0]
     path = tmp_path / f"{lab}.py"
-    path.write_text(kernel_text(f"tests/corpus/blind_2026_11_26j.toml:{name}", TESTS.parent), encoding="utf-8")
+    path.write_text(kernel_text(f"tests/corpus/blind_2026_11_26{name.split('_')[1][0]}.toml:{name}", TESTS.parent), encoding="utf-8")
     tests = document(grade(path, [get_lab(lab)], GradeOptions(choose("cpu")[0], seed=1, capabilities=(90,))))["labs"][lab]["tests"]
     said = {test["diagnosis"] for test in tests if test.get("diagnosis")}
     assert len(said) == 1
@@ -330,6 +331,25 @@ def test_a_fit_is_exact_or_none():
     target[0, 0, 0] += 1
     assert fit(target, variables) is None
     assert fit(np.array([[5, 5]]), {"m": np.array([[1]]), "lane": np.array([[0, 0]])}) == {"m": 0, "lane": 0, "": 5}
+
+
+@pytest.mark.parametrize(
+    ("line", "makes", "said"),
+    [
+        ("a += BLOCK_K * 2", "", "BLOCK_K = 32"),
+        ("a += step", "step = BLOCK_M\na += step", "BLOCK_M = 32"),
+        ("a += 32", "a += 32", "32"),  # two sizes that are equal here: nothing says that it is one of these
+        ("a += 32", None, "32"),
+    ],
+)
+def test_what_was_found_has_a_name_that_its_lines_have(line, makes, said):
+    assert str(Number(32, frozenset({"BLOCK_K", "BLOCK_M", "K // 4"})).within(line, makes)) == said
+
+
+def test_what_is_expected_may_have_a_name_that_is_missing():
+    assert str(Number(64, frozenset({"BLOCK_M", "K // 4"})).within("a += 32", None)) == "BLOCK_M = 64"
+    assert str(Number(64, frozenset({"BLOCK_M", "K // 4"})).within("a += 32", "a += 32")) == "64"
+
 
 
 def test_a_name_is_kept_only_where_two_launches_agree():
