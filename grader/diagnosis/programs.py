@@ -194,7 +194,7 @@ def _missing(run: Run, tiles: TileMap | None, unwritten: Array) -> Observation:
 
 def _never_launched(run: Run, tiles: TileMap) -> str:
     """The first program beyond the grid that would store what is missing: where those of the grid go evenly from tile to tile, and those
-    beyond it would store all that is missing and nothing else. "" where that is not so, or where programs ask how many they are, to share."""
+    beyond it would store all that is missing and nothing else. "" where not, or where programs ask how many they are."""
     (rows, columns), flat, axes = tiles.count, run.grid[1:] == (1, 1), ("0", "1", "2")
     more = rows * columns if flat else max(tiles.count)
     many = math.prod(size + more for size in run.grid if size > 1) > MAX_PLACES

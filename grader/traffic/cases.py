@@ -18,7 +18,7 @@ STEP = 64
 
 
 def sized_case(lab: Lab, sizes: tuple[int, int, int]) -> Case:
-    """A case with these M, N and K, its inputs by the recipe of the lab's last timed case: its sparsity, or groups as far as they divide K."""
+    """A case with these M, N and K, its inputs by the recipe of the lab's last timed case: its sparsity, or groups that divide K."""
     M, N, K = sizes
     timed = (lab.speed_cases or lab.cases)[-1]
     sized = replace(
