@@ -173,10 +173,14 @@ def ROW_SCALES(x_ptr, scale_ptr, K, stride_xm, stride_xk, BLOCK_K: tl.constexpr)
     tl.store(scale_ptr + tl.program_id(0), tl.where(scale > 0, scale, 1.0))
 
 
+SCALES_ARE_COMPILED = isinstance(ROW_SCALES, triton.JITFunction)
+"""False under TRITON_INTERPRET=1. torch.compile cannot ask this itself while it follows a layer."""
+
+
 def input_scales(x: torch.Tensor) -> torch.Tensor:
     """`row_scales` of x fp16 [M, K] -> fp32 [M], in one launch on a GPU. PyTorch launches a kernel for each step, which together take
     longer than the product of a few tokens."""
-    if not x.is_cuda or not isinstance(ROW_SCALES, triton.JITFunction):
+    if not (x.is_cuda and SCALES_ARE_COMPILED):
         return row_scales(x)
     M, K = x.shape
     scale = torch.empty(M, dtype=torch.float32, device=x.device)
