@@ -94,23 +94,20 @@ def collect(path: Path, workspace: Path, *, assignment: str | None = None, unpac
     return Intake(tuple(asked), tuple(others), tuple(came))
 
 
-def _each_of_an_assignment(found: Sequence[HandIn], assignment: str | None) -> Sequence[HandIn]:
-    """Who has no folder for the only assignment that is asked for handed in for it all the same, or handed in nothing. Of several
-    assignments nobody knows for which it is, and it counts for none of them."""
+def _each_of_an_assignment(found: Sequence[HandIn], assignment: str | None) -> list[HandIn]:
+    """Who has no folder for the only assignment that is asked for handed in for it all the same, or handed in nothing. Of several nobody
+    knows which is meant: no kernel is nothing for each of them, and kernels are graded by themselves, with a note."""
     known = sorted({one.assignment for one in found if one.assignment and assignment in (None, one.assignment)})
-    if len(known) > 1:
-        found = [_of_none(one, known) if one.taken and not one.assignment else one for one in found]
-    return [replace(one, assignment=one.assignment or name) for one in found for name in _of(one, known)]
-
-
-def _of(hand_in: HandIn, known: Sequence[str]) -> Sequence[str]:
-    return known if known and not hand_in.assignment else [""]
-
-
-def _of_none(hand_in: HandIn, known: Sequence[str]) -> HandIn:
-    why = f"is in no assignment's folder, so which it is for is not known; move it into {' or '.join(known[:FEW])}"
-    left = (*hand_in.left, *((file, why) for file in hand_in.taken))
-    return replace(hand_in, refused=f"{hand_in.place} {why}", taken=(), left=left)
+    note = f"in no assignment's folder, so graded by itself; if it is for one of them, move it into {' or '.join(known[:FEW])}"
+    placed: list[HandIn] = []
+    for one in found:
+        if one.assignment or not known:
+            placed.append(one)
+        elif one.taken and len(known) > 1:
+            placed.append(replace(one, notes=(*one.notes, note)))
+        else:
+            placed += [replace(one, assignment=name) for name in known]
+    return placed
 
 
 def _nothing_recognised(path: Path, found: Sequence[HandIn], came: Sequence[Came]) -> str:

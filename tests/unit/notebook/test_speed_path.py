@@ -216,7 +216,7 @@ def test_a_step_that_the_kernel_has_taken_is_not_asked(rung, asked, monkeypatch)
     steps = (lambda: speeding.predict("w8a8", "epilogue", ...), lambda: check_cells.check("w8a8", speed="epilogue"))
     for step in steps:
         if asked:
-            with pytest.raises(NotYet, match="how often does a launch turn an int32 sum into fp32"):
+            with pytest.raises(NotYet, match="how often does a launch convert an int32 sum to fp32"):
                 step()
         else:
             step()

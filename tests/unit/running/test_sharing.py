@@ -143,7 +143,7 @@ def test_the_outcome_is_that_of_a_sandbox_of_its_own(name):
     """Small cases, and those that fold a 1; `python -m tests.shared_sandboxes` has all of the tests' submissions and cases."""
     lab, text = KERNELS[name]
     dear = tuple(
-        case.name for case in get_lab(lab).cases if case.configs == "all" or case.M * case.N * case.K > 600_000
+        case.name for case in get_lab(lab).cases if case.configs == "all" or case.M * case.N * case.K > 2_000_000
     )
     done = compared(name, lab, text, InterpretOptions(1), without=dear)
     assert done is not None
