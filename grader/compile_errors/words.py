@@ -133,9 +133,8 @@ def _conversion(setting: Setting) -> str:
     want = _lab_dtype(setting)
     short = "int8" if want == "tl.int8" else "fp16"
     turned = [shortened(unparsed(part)) for part, dtype in zip(operands, dtypes, strict=False) if dtype != short]
-    loaded = (
-        short == "int8" and len(turned) == 1 and ".to(" not in turned[0]
-    )  # as it was, so that it has to be quantised
+    # as it was loaded, so that it has to be quantised
+    loaded = short == "int8" and len(turned) == 1 and ".to(" not in turned[0]
     first = ", once it is divided by its scale, rounded and clamped" if loaded else ""
     return (" and ".join(f"{_bracketed(text)}.to({want})" for text in turned) or "x.to(...)") + first
 

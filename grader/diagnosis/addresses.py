@@ -258,9 +258,8 @@ def _other_row(walk: _Walk, wrong: Array) -> Observation:
     # whole blocks of another row, with their places in X
     if alike and not ((side.row - own[:, None])[wrong] % height).any():
         inside, stored = inside_loop(run, products), products.store.line or 0
-        later = (
-            side.row[e, p] > own[e] and not needed_of(run, int(products.n[e])).any()
-        )  # where it begins is where it should end
+        # a row that needs nothing should end where it begins
+        later = side.row[e, p] > own[e] and not needed_of(run, int(products.n[e])).any()
         bound = line_of_bound(run.text, inside, "stop" if products.iteration[p] or later else "start")
         # of a store in that loop, what decides when it is made may be wrong as well
         line = line if loop_around(run.text, inside) in loops_around(run.text, stored) else bound or line

@@ -194,9 +194,8 @@ def check_weight(run: Run, products: Products) -> list[Observation] | None:
     values = np.column_stack([n, k, total])
     bits = right.operand.held(run.problem, n[at : at + 1], k[at : at + 1], {}).bits
     own = [link for link in links if run.provenance.sources(link.node) <= {right.operand.tensor}]
-    kept = bits is None or (
-        own and own[-1].value in (bits[0], bits[0] + 1024)
-    )  # then what it was put together with is wrong
+    # where its own bits are kept, what it was put together with is wrong
+    kept = bits is None or (own and own[-1].value in (bits[0], bits[0] + 1024))
     line = line_of_change(run, links if kept else own, float("nan"), bits=None if bits is None else int(bits[0]))
     line = line or products.flow.terms[int(products.term[p[at]])].line
     return [products.seen("value", "weight", line, text, expected, values=values, p=p[at])]

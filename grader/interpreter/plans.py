@@ -151,9 +151,8 @@ class _Operation:
             result = self.function(*arguments, **options, _semantic=self.semantic)
         finally:
             self.semantic.builder, _Tracing.current = builder, None
-        one_value_twice = len({id(tensor.handle) for tensor in operands}) < len(
-            operands
-        )  # which is meant then, cannot be seen
+        # one value twice: which is meant then, cannot be seen
+        one_value_twice = len({id(tensor.handle) for tensor in operands}) < len(operands)
         if len(self.plans) < MAX_PLANS and not one_value_twice:
             try:
                 self.plans[key] = tracing.plan(result)

@@ -47,9 +47,8 @@ class Threads:
         if area.readers is None:
             area.readers = np.full(len(area.valid), -1)
         another = self._of_another_thread(area.readers[elements], lanes)
-        area.readers[elements] = np.where(
-            another, (self._barriers + 1) * MOST_SHAPES * MOST_LANES - 1, lanes
-        )  # several: no lane's
+        # of several: no lane's
+        area.readers[elements] = np.where(another, (self._barriers + 1) * MOST_SHAPES * MOST_LANES - 1, lanes)
 
     def _lanes(self, access: MemoryAccess) -> np.ndarray:
         """For each element the lane, with the shape of its tile and the number of barriers before."""

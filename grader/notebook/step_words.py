@@ -165,9 +165,8 @@ def differing(step: Step, source: KernelSource, found: Deviation, expected: torc
             f"{place}: {int(wrong.sum())} of {wrong.numel()} elements are wrong: {element} is {_number(y[at])}, "
             f"expected {_number(expected[at])}."
         )
-    return slip is not None, [said, f"The result is {slip.what}{'' if slip.what.endswith('?') else '.'}"] if slip else [
-        said
-    ]
+    known = [f"The result is {slip.what}{'' if slip.what.endswith('?') else '.'}"] if slip else []
+    return slip is not None, [said, *known]
 
 
 def _unstored(step: Step, source: KernelSource) -> str:

@@ -214,9 +214,8 @@ def _cell_magic(source: str) -> str:
 
 def _without_magics(source: str) -> str:
     """Blanks IPython's magics and shell lines; a cell magic other than %%time or %%timeit blanks the whole cell."""
-    lines = (
-        source.replace("\r\n", "\n").replace("\r", "\n").split("\n")
-    )  # what else Unicode calls a line end, Python does not
+    # what else Unicode calls a line end, Python does not
+    lines = source.replace("\r\n", "\n").replace("\r", "\n").split("\n")
     if _cell_magic(source):
         return "\n" * max(0, len(lines) - 1)
     kept: list[str] = []

@@ -529,10 +529,8 @@ def roofline(
     rates = [[point.operations / time / 1e6 for time in (point.student_us, point.baseline_us)] for point in points]
     highest, lowest = max(roofs.values()), min(min(pair) for pair in rates)
     ridge = 1e3 * highest / gigabytes_per_s
-    left, right = (
-        min([*intensities, ridge]) / 3,
-        max([*intensities, ridge]) * 20,
-    )  # room for the names of the roofs, right of all marks
+    # with room for the names of the roofs, right of all marks
+    left, right = min([*intensities, ridge]) / 3, max([*intensities, ridge]) * 20
 
     def draw(axes: Axes) -> None:
         axes.set_xscale("log")

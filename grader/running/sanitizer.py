@@ -80,9 +80,8 @@ def watch(
         launching = launches(Path(folder), lab, bundle, pairs, seed, capability)
         run_tool([tool, *memcheck, *launching], gpu, SECONDS)
         seen = _bounded(report)
-        return (
-            watches(_bounded(progress), read_report(seen)) if SUMMARY in seen else []
-        )  # without it the tool did not come to its end
+        # without its summary the tool did not come to its end
+        return watches(_bounded(progress), read_report(seen)) if SUMMARY in seen else []
 
 
 def _bounded(path: Path) -> str:

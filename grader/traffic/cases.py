@@ -21,9 +21,8 @@ def sized_case(lab: Lab, sizes: tuple[int, int, int]) -> Case:
     """A case with these M, N and K, its inputs by the recipe of the lab's last timed case: its sparsity, or groups that divide K."""
     M, N, K = sizes
     timed = (lab.speed_cases or lab.cases)[-1]
-    sized = replace(
-        timed, M=M, N=N, K=K, group_size=math.gcd(timed.group_size, K) if timed.group_size else 0, launches=0
-    )
+    group = math.gcd(timed.group_size, K) if timed.group_size else 0
+    sized = replace(timed, M=M, N=N, K=K, group_size=group, launches=0)
     return replace(sized, name=f"m{M}_n{N}_k{K}", about=f"M = {M}, N = {N}, K = {K}")
 
 

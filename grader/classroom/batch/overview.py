@@ -147,9 +147,8 @@ def numbers_of(standings: Sequence[Standing], who: Callable[[Standing], str]) ->
     present = [standing for standing in standings if not standing.absent]
     known = [standing.points for standing in present if standing.points is not None]
     devices = Counter(_described(standing.graded.report.device) for standing in present)
-    students, came = (
-        {one.student for one in some} for some in (standings, present)
-    )  # each once, of several assignments too
+    # each once, of several assignments too
+    students, came = ({one.student for one in some} for some in (standings, present))
     return Numbers(
         len(students),
         len(students - came),

@@ -168,9 +168,8 @@ class RayEngine:
                     "--accelerator"
                 )
             resources = ray.cluster_resources()
-            own = int(
-                resources.get("CPU", 0) > resources["GPU"]
-            )  # a core that builds leave alone, where there are enough
+            # a core that builds leave alone, where there are enough
+            own = int(resources.get("CPU", 0) > resources["GPU"])
             options: dict[str, Any] = {"num_gpus": 1, "num_cpus": own, "max_restarts": -1, "max_task_retries": ATTEMPTS}
             if self._accelerator:
                 options["accelerator_type"] = self._accelerator
