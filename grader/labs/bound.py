@@ -3,9 +3,14 @@
 Y = A W^T is summed in fp32 or int32 and rounded to fp16 once; with split-K the slices are rounded to fp16 and added
 in fp16, in any order. For r slices, with u16 and u32 the unit roundoffs of fp16 and fp32,
 
-    |y - y*|         <=  u16 |y*|  +  rho(K) u32 (|A| |W|^T)  +  c(r) u16 (|y*| + s)  +  permitted
-    (|E|_F / |Y|_F)^2 <=  u16^2 (1 + (r - 1) / 8 (1 + |S|_F^2 / |Y|_F^2))  +  K u32^2 (||A| |W|^T|_F / |Y|_F)^2  +  permitted^2
+    |y - y*|         <=  u16 (|y*| + p)  +  rho(K) u32 (|A| |W|^T)  +  c(r) u16 (|y*| + p + s)  +  p
+    (|E|_F / |Y|_F)^2 <=  u16^2 (1 + (r - 1) / 8 (1 + |S|_F^2 / |Y|_F^2))  +  K u32^2 (||A| |W|^T|_F / |Y|_F)^2
+                          +  |P|_F^2 / |Y|_F^2  +  8 u16 |P o (|Y| + P)|_F / |Y|_F^2
     rho(K) = min(K, 8 sqrt(K) + K / 8),   s = sqrt((A o A) (W o W)^T),   c(r) = max(6, 3 sqrt(r - 1)) for r > 1, else 0
+
+p: what the lab permits on top. It moves what is rounded, so its own rounding counts; and together it need not be independent of
+the roundings: the sum of p e over the elements, e within u16 (|y*| + p) and of any sign, exceeds 4 times the root of the sum of its
+squares with a probability below 2 exp(-4^2 / 2), and for roundings, which spread evenly, below 1e-10 (Hoeffding 1963, theorem 2).
 
 rho: K is the worst case of any order of additions that round to nearest (Higham, Accuracy and Stability of Numerical
 Algorithms, 2nd ed., section 3.1 and problem 4.3); 8 sqrt(K) is exceeded with probability below 2 K exp(-8^2 / 2),
@@ -36,6 +41,8 @@ TRUNCATED = 8
 SLICE_CONFIDENCE = 3.0
 FEW_SLICES = 6.0
 """What SLICE_CONFIDENCE times the root comes to at least."""
+BOTH_CONFIDENCE = 4.0
+"""How many times its root mean square the sum of roundings times what is permitted may be."""
 SLICE_VARIANCE = 1 / 8
 """Mean square of what one fp16 addition of a slice adds, over u16^2 (|y|^2 + s^2).
 
@@ -60,21 +67,21 @@ def matmul_reference(
     """
     y = a @ w.t()
     magnitude = a.abs() @ w.abs().t()
-    bound = U_FP16 * y.abs() + additions(a.shape[1]) * U_FP32 * magnitude + roundings * FP16_UNDERFLOW
+    off = torch.zeros_like(y) if permitted is None else permitted
+    rounded = y.abs() + off
+    bound = U_FP16 * rounded + additions(a.shape[1]) * U_FP32 * magnitude + roundings * FP16_UNDERFLOW + off
     norm = float(torch.linalg.norm(y))
     if norm == 0:
-        bound = bound if permitted is None else bound + permitted
         return Reference(y=y, bound=bound, frobenius=float(torch.linalg.norm(bound)))
     square = U_FP16**2
     if roundings > 1:
         spread = (a.square() @ w.square().t()).sqrt()
         widened = max(FEW_SLICES, SLICE_CONFIDENCE * math.sqrt(roundings - 1))
-        bound = bound + widened * U_FP16 * (y.abs() + spread)
+        bound = bound + widened * U_FP16 * (rounded + spread)
         share = float(torch.linalg.norm(spread)) / norm
         square += (roundings - 1) * SLICE_VARIANCE * U_FP16**2 * (1 + share**2)
     square += a.shape[1] * (U_FP32 * float(torch.linalg.norm(magnitude)) / norm) ** 2
     square += (roundings * FP16_UNDERFLOW / norm) ** 2 * y.numel()
-    if permitted is not None:
-        bound = bound + permitted
-        square += (float(torch.linalg.norm(permitted)) / norm) ** 2
+    square += (float(torch.linalg.norm(off)) / norm) ** 2
+    square += 2 * BOTH_CONFIDENCE * U_FP16 * float(torch.linalg.norm(off * rounded)) / norm**2
     return Reference(y=y, bound=bound, frobenius=math.sqrt(square))

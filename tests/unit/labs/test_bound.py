@@ -27,6 +27,23 @@ def test_an_fp32_product_passes(M, N, K, seed, scale):
     assert compare(y, matmul_reference(a.double(), w.double())).ok
 
 
+@settings(max_examples=100, deadline=None)
+@given(M=SIZES, N=SIZES, K=st.integers(1, 80), seed=st.integers(0, 2**31), ties=st.integers(1, 3), outlier=st.sampled_from((1.0, 100.0)))
+def test_what_is_permitted_passes_rounded_like_everything_else(M, N, K, seed, ties, outlier):
+    """One tie in a row of outliers, decided the other way, moves a whole row of Y, and then that row is rounded to fp16."""
+    generator = torch.Generator().manual_seed(seed)
+    a = torch.randint(-127, 128, (M, K), generator=generator).double()
+    scale = torch.rand(M, 1, generator=generator).double() / 64
+    scale[0] *= outlier
+    w = torch.randint(-127, 128, (N, K), generator=generator).double() / 512
+    moved = torch.zeros_like(a)
+    for _ in range(ties):
+        moved[0, int(torch.randint(0, K, (1,), generator=generator))] = 1.0
+    reference = matmul_reference(a * scale, w, permitted=(moved * scale) @ w.abs().t())
+    for way in (1, -1):
+        assert compare((((a + way * moved) * scale) @ w.t()).half(), reference).ok
+
+
 @settings(max_examples=40, deadline=None)
 @given(M=SIZES, N=SIZES, K=st.integers(1, 200), seed=st.integers(0, 2**31), where=st.integers(0, 10**6))
 def test_one_element_off_by_two_roundings_fails(M, N, K, seed, where):
