@@ -15,6 +15,7 @@ from grader.classroom.batch.folders import ROOT, is_archive, kernels_in
 from grader.classroom.batch.hand_in import HandIn
 from grader.classroom.batch.standing import Graded, Standing
 from grader.labs import get_lab
+from grader.model import Report
 from grader.reading.files import is_source
 
 Fate = Literal[
@@ -43,11 +44,15 @@ UNCLAIMED = "nobody's: its name is not one that the platform of the others gives
 
 @dataclass(frozen=True)
 class Came:
-    """A file that came in: its place below what was given, and where it lies; nowhere if it could not be unpacked, with the reason."""
+    """A file that came in: its place below what was given, and where it lies; nowhere if it could not be unpacked, with the reason.
+
+    replaced: why it is not what is graded, though it was read.
+    """
 
     name: str
     path: Path | None
     reason: str = ""
+    replaced: str = ""
 
     @property
     def systems(self) -> bool:
@@ -111,13 +116,33 @@ def _why(path: Path) -> str:
     )
 
 
+def with_replaced_named(came: Iterable[Came], graded: Iterable[Graded]) -> list[Came]:
+    """What came in, with the reason where all kernels of a file were taken from others. The files themselves are asked, so what was
+    unpacked has to be there still."""
+    graded = list(graded)
+    claims, reports = Claims([one.hand_in for one in graded]), {one.hand_in.key: one.report for one in graded}
+    found = []
+    for one in came:
+        owners = [hand_in for hand_in in claims.owners(one.path) if one.path in hand_in.taken] if one.path else []
+        found.append(replace(one, replaced=_replaced(one.path, [reports[owner.key] for owner in owners])))
+    return found
+
+
+def _replaced(path: Path | None, reports: Sequence[Report]) -> str:
+    """Why a file that was read is not what is graded: all kernels that it has were taken from other files. "" where one was not."""
+    kernels = kernels_in([path]) if path and reports and is_source(path) else set()
+    others = set[str]()
+    for lab_id, lab in (each for report in reports for each in report.labs.items()):
+        if get_lab(lab_id).kernel in kernels:
+            if path is None or lab.source is None or filecmp.cmp(path, lab.source.path, shallow=False):
+                return ""
+            others.add(lab.source.path.name)
+    return f"its kernel is taken from {' and '.join(sorted(others))}" if others else ""
+
+
 def account(came: Iterable[Came], hand_ins: Sequence[HandIn], standings: Sequence[Standing]) -> list[Accounted]:
     """What became of every file. hand_ins: all that came in, those too that were not asked for."""
-    claims, outcomes, counting = (
-        Claims(hand_ins),
-        _outcomes(standings),
-        {one.graded.hand_in.key: one.graded for one in standings},
-    )
+    claims, outcomes = Claims(hand_ins), _outcomes(standings)
     found = []
     for one in came:
         owners = claims.owners(one.path) if one.path else []
@@ -126,8 +151,8 @@ def account(came: Iterable[Came], hand_ins: Sequence[HandIn], standings: Sequenc
             found.append(Accounted(one.name, "read for names and times"))
         elif mine:
             first = min(mine, key=lambda fate: FATES.index(fate.fate))
-            why = _replaced(one, [counting[hand_in.key] for hand_in in owners if hand_in.key in counting])
-            found.append(replace(first, fate="superseded", reason=why) if why and first.fate == "graded" else first)
+            replaced = first.fate == "graded" and one.replaced
+            found.append(replace(first, fate="superseded", reason=one.replaced) if replaced else first)
         elif one.systems:
             found.append(Accounted(one.name, "of a system"))
         else:
@@ -197,20 +222,6 @@ def _fate(one: Came, hand_in: HandIn, claims: Claims, outcomes: Mapping[str, Fat
     return Accounted(
         one.name, "left out", hand_in.student, left.get(one.path or Path(), "is not a .py, .ipynb or .zip file")
     )
-
-
-def _replaced(one: Came, graded: Sequence[Graded]) -> str:
-    """Why a file that was read is not what is graded: all kernels that it has were taken from other files. "" where one was not."""
-    assert one.path is not None
-    kernels = kernels_in([one.path]) if is_source(one.path) else set()
-    others = set[str]()
-    for report in (each.report for each in graded):
-        for lab_id, lab in report.labs.items():
-            if get_lab(lab_id).kernel in kernels:
-                if lab.source is None or filecmp.cmp(one.path, lab.source.path, shallow=False):
-                    return ""
-                others.add(lab.source.path.name)
-    return f"its kernel is taken from {' and '.join(sorted(others))}" if others else ""
 
 
 def _given_out(one: Came, hand_in: HandIn) -> bool:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import csv
 import io
 import os
 import shutil
@@ -16,7 +17,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from grader.classroom.batch.accounts import FATES, account, everything_below, tally
+from grader.classroom.batch.accounts import FATES, account, everything_below, tally, with_replaced_named
 from grader.classroom.batch.coordinating import without_verdict
 from grader.classroom.batch.intake import collect
 from grader.classroom.batch.marks import Rules
@@ -27,7 +28,7 @@ from grader.model import Refusal, Report
 from grader.reading import read
 from grader.reading.files import is_source
 from grader.unusable import Unusable
-from tests.stub_class import DEVICE
+from tests.stub_class import DEVICE, grade_class
 from tests.submissions import TESTS
 from tests.unit.classroom.test_intake import write, zipped
 
@@ -237,12 +238,33 @@ def test_a_file_whose_kernel_is_taken_from_another_is_superseded(tmp_path):
     read_in = read(intake.hand_ins[0].path, [get_lab("w8a8"), get_lab("dds")])
     refused = {lab: without_verdict(lab, Refusal("not_graded", "no"), load_rubric(), False) for lab in read_in.labs}
     labs = {lab: replace(report, source=read_in.labs[lab], status="graded") for lab, report in refused.items()}
-    found = standings([Graded(intake.hand_ins[0], Report("ann", DEVICE, None, labs))], Rules())
-    fates_and_reasons = {one.file: (one.fate, one.reason) for one in account(intake.came, intake.hand_ins, found)}
+    graded = [Graded(intake.hand_ins[0], Report("ann", DEVICE, None, labs))]
+    came = with_replaced_named(intake.came, graded)
+    fates_and_reasons = {one.file: (one.fate, one.reason) for one in account(came, intake.hand_ins, standings(graded, Rules()))}
     assert fates_and_reasons == {
         "ann/w8a8.py": ("graded", ""), "ann/dds.py": ("graded", ""), "ann/notes.py": ("graded", ""),
         "ann/first_try.py": ("superseded", "its kernel is taken from w8a8.py"),
     }
+
+
+@pytest.mark.usefixtures("without_pictures")
+@pytest.mark.parametrize("packed", [False, True])
+@pytest.mark.parametrize(
+    "names",
+    [("doejane_90000_500100_w8a8.py", "roe_9_5_w8a8.py", "roe_9_4_mine.py"), ("ann/w8a8.py", "ben/a/w8a8.py", "ben/b/w8a8.py", "ben/b/mine.py")],
+    ids=["canvas", "folders"],
+)
+def test_files_that_were_copied_to_be_read_are_accounted_for_when_the_copies_are_gone(tmp_path, names, packed):
+    """A class whose files had been copied was graded whole, and then the run ended without a table."""
+    texts = {name: (TESTS / "styles" / f"w8a8_{'plain' if 'mine' in name else 'descriptor'}.py").read_text() for name in names}
+    root = zipped(tmp_path / "class.zip", texts) if packed else tmp_path / "class"
+    for name, text in {} if packed else texts.items():
+        (root / name).parent.mkdir(parents=True, exist_ok=True)
+        (root / name).write_text(text)
+    assert len(grade_class(root, tmp_path / "out")) == 2
+    told = {row["file"]: (row["fate"], row["reason"]) for row in csv.DictReader((tmp_path / "out" / "files.csv").open(encoding="utf-8-sig"))}
+    assert {told[name][0] for name in names if "/b/w8" not in name and "mine" not in name} == {"graded"}
+    assert [told[name] for name in names if "mine" in name] == [("superseded", "its kernel is taken from w8a8.py")]
 
 
 def test_a_stray_file_beside_a_class_swallows_nobody(tmp_path):
