@@ -53,11 +53,15 @@ def unpack_here(archive: Path, target: Path, max_bytes: int) -> list[RefusedMemb
 
 @dataclass(frozen=True)
 class Unpacking:
-    """Where archives are unpacked and files put together, and by what. assignments: a student's folders are nbgrader's assignments."""
+    """Where archives are unpacked and files put together, and by what.
+
+    assignments: a student's folders are nbgrader's assignments. room: the bytes to which one hand-in's archives may be unpacked.
+    """
 
     workspace: Path
     unpack: Unpack
     assignments: bool = False
+    room: int = MAX_STUDENT_BYTES
     _numbers: Iterator[int] = field(default_factory=itertools.count)
 
     def fresh(self, name: str) -> Path:
@@ -67,8 +71,8 @@ class Unpacking:
         folder.mkdir(parents=True)
         return folder
 
-    def all(self, archives: Sequence[Path], name: str, room: int = MAX_STUDENT_BYTES) -> tuple[Path, Sources]:
-        """One student's archives, unpacked side by side to `room` bytes in all: the folder, and which were unpacked.
+    def all(self, archives: Sequence[Path], name: str) -> tuple[Path, Sources]:
+        """One student's archives, unpacked side by side: the folder, and which were unpacked.
 
         The newest come first: of files of one name, those count.
         """
@@ -78,7 +82,7 @@ class Unpacking:
             target = folder if len(chosen) == 1 else folder / f"{number} {archive.stem[:40]}"
             target.mkdir(exist_ok=True)
             try:
-                notes += notes_on(archive.name, self.unpack(archive, target, room // len(chosen)))
+                notes += notes_on(archive.name, self.unpack(archive, target, self.room // len(chosen)))
                 taken.append(archive)
             except UnusableArchive as error:
                 left.append((archive, str(error)))
@@ -109,6 +113,11 @@ def children(folder: Path) -> list[Path]:
         if len(found) >= MAX_LISTED:
             break
     return sorted(found)
+
+
+def is_folder(path: Path) -> bool:
+    """Whether it is a folder itself, and no link to one."""
+    return path.is_dir() and not path.is_symlink()
 
 
 def is_archive(path: Path) -> bool:
@@ -175,9 +184,7 @@ def _levels(folder: Path) -> Iterator[list[Path]]:
     level = [folder]
     for _ in range(DEEPEST):
         yield level
-        level = [child for held in level for child in children(held) if child.is_dir() and not child.is_symlink()][
-            :MAX_FOLDERS
-        ]
+        level = [child for held in level for child in filter(is_folder, children(held))][:MAX_FOLDERS]
 
 
 def is_repository(folder: Path) -> bool:
@@ -242,7 +249,7 @@ def copied(files: Iterable[tuple[Path, str]], folder: Path) -> Sources:
 
 def nothing_to_grade(place: str, found: Sequence[Path]) -> str:
     """The sentence for a hand-in without sources, which says what is there instead."""
-    while len(found) == 1 and found[0].is_dir() and not found[0].is_symlink():
+    while len(found) == 1 and is_folder(found[0]):
         place, found = found[0].name, children(found[0])
     names = ", ".join(path.name for path in found[:FEW]) + (" and more" if len(found) > FEW else "")
     kinds = (

@@ -9,7 +9,7 @@ from __future__ import annotations
 import errno
 import os
 import unicodedata
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
@@ -26,6 +26,7 @@ from grader.classroom.batch.folders import (
     children,
     copied,
     is_archive,
+    is_folder,
     is_repository,
     nothing_to_grade,
     source_root,
@@ -35,7 +36,7 @@ from grader.classroom.batch.folders import (
 )
 from grader.classroom.batch.hand_in import HandIn
 from grader.classroom.batch.marks import ordered
-from grader.classroom.batch.platforms import Named, Platform, named, owner, student_of_folder
+from grader.classroom.batch.platforms import Named, Platform, named
 from grader.classroom.batch.times import committed, modified, moment, timestamp
 from grader.classroom.batch.workers import WorkFailed
 from grader.plain_files import opened_plain
@@ -77,7 +78,7 @@ def collect(path: Path, workspace: Path, *, assignment: str | None = None, unpac
         found, came = _archive(path, unpacking)
     else:
         found, came = _alone(path, unpacking) or (
-            list(_folder(_of_a_class(path), unpacking)),
+            _folder(_of_a_class(path), unpacking),
             everything_below(path),
         )
     if not any(hand_in.taken or hand_in.failed for hand_in in found):
@@ -134,78 +135,87 @@ def _with_numbers_apart(hand_ins: Sequence[HandIn]) -> list[HandIn]:
     ]
 
 
-def _guarded(student: str, place: str, path: Path, take: Callable[[], Iterable[HandIn]]) -> list[HandIn]:
+def _guarded(whole: HandIn, take: Callable[[], list[HandIn]]) -> list[HandIn]:
     """What one student handed in; any error there becomes that student's, and nobody else's."""
     try:
-        return list(take())
+        return take()
     except Exception as error:  # file systems and archives raise what they like
+        if isinstance(error, PermissionError) and error.filename == os.fspath(whole.path):
+            return [replace(whole, refused=unreadable(whole.path, error))]
         reason = (str(error).strip().splitlines() or [""])[0][:200]
         advice = (
             "free some space and run the same command again" if _disk_full(error) else "grade it by itself to see why"
         )
         found = reason if isinstance(error, WorkFailed) else f"{type(error).__name__}: {reason}; {advice}"
-        return [HandIn(student, "", place, path, failed=f"the hand-in could not be taken in: {found}", holds=(path,))]
+        return [replace(whole, failed=f"the hand-in could not be taken in: {found}")]
 
 
 def _disk_full(error: Exception) -> bool:
     return isinstance(error, OSError) and (not error.errno or error.errno in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG))
 
 
-# ---------------------------------------------------------------- kinds of folders
+# ---------------------------------------------------------------- whose is what lies in the folder of a class
 
 
-def _folder(root: Path, unpacking: Unpacking) -> Iterator[HandIn]:
+def _folder(root: Path, unpacking: Unpacking) -> list[HandIn]:
+    """The hand-ins of a class: as Gradescope lists them, or by the names of files and folders."""
     if (root / GRADESCOPE_METADATA).is_file():
-        yield from _gradescope(root, unpacking)
-        return
-    within = children(root)
-    files = [child for child in within if child.is_symlink() or not child.is_dir()]
-    platforms = {found.platform for found in map(named, (file.name for file in files)) if found}
-    if platforms:
-        yield from _named_files(files, "canvas" if "canvas" in platforms else "moodle", unpacking)
-    else:
-        for file in files:
-            yield from _guarded(file.stem, file.name, file, partial(_loose, file, unpacking))
+        return _gradescope(root, unpacking)
     unpacking = replace(unpacking, assignments=unpacking.assignments or root.name == SUBMITTED)
-    for child in within:
-        if child.is_dir() and not child.is_symlink():
-            student = student_of_folder(child.name)
-            yield from _guarded(student, child.name, child, partial(_student, student, child, unpacking))
+    within = children(root)
+    found: list[HandIn] = []
+    for whole, files in _of_files([child for child in within if not is_folder(child)]):
+        found += _guarded(whole, partial(_gathered, whole, files, unpacking))
+    for folder in filter(is_folder, within):
+        whole = HandIn(folder.name, "", folder.name, folder, holds=(folder,))
+        if name := named(folder.name, "moodle"):
+            whole = replace(whole, student=name.student, platform="moodle", number=name.number, reply=name.reply)
+        found += _guarded(whole, partial(_student, whole, unpacking))
+    return found
 
 
-def _loose(file: Path, unpacking: Unpacking) -> Iterator[HandIn]:
-    """A file that lies among the students' folders is named after its student."""
-    hand_in = HandIn(file.stem, "", file.name, file, modified(file), holds=(file,))
-    if is_archive(file):
-        yield _unpacked(hand_in, [file], unpacking)
-    elif is_source(file):
-        yield replace(hand_in, taken=(file,))
+def _of_files(files: Sequence[Path]) -> Iterator[tuple[HandIn, list[tuple[Path, str]]]]:
+    """Each student's files that lie side by side with those of others, and their own names for them; of two with one name the later counts.
+
+    A platform names all of them; without one a file is named after its student.
+    """
+    names = [(found, file) for file in files if (found := named(file.name))]
+    if not names:
+        for file in files:
+            if is_source(file) or is_archive(file):
+                yield HandIn(file.stem, "", file.name, file, modified(file), holds=(file,)), [(file, file.name)]
+    platform: Platform = "canvas" if any(found.platform == "canvas" for found, _ in names) else "moodle"
+    groups: dict[tuple[str, str], list[tuple[Named, Path]]] = {}
+    for found, file in names:
+        if found.platform == platform:
+            groups.setdefault((found.student, found.number), []).append((found, file))
+    for group in groups.values():
+        group.sort(key=lambda one: -one[0].attachment)
+        last, late = group[0][0], any(found.late for found, _ in group)
+        whole = HandIn(
+            last.student, "", last.submission, group[0][1], None, late=late, platform=platform, number=last.number
+        )
+        yield (
+            replace(whole, reply=last.reply, holds=tuple(file for _, file in group)),
+            [(file, found.file) for found, file in group],
+        )
 
 
-def _student(student: str, folder: Path, unpacking: Unpacking) -> Iterator[HandIn]:
+def _student(whole: HandIn, unpacking: Unpacking) -> list[HandIn]:
     """A folder named after a student is one hand-in, whatever is in it; in nbgrader's submitted/ its folders may be assignments."""
-    name = named(folder.name)
-    whole = HandIn(student, "", folder.name, folder, holds=(folder,))
-    if name is not None and name.platform == "moodle":
-        whole = replace(whole, platform="moodle", number=name.number, reply=name.reply)
-    elif is_repository(folder):
-        whole = replace(whole, platform="clone", submitted=committed(folder))
-    try:
-        within = children(folder)
-    except PermissionError as error:
-        yield replace(whole, refused=unreadable(folder, error))
-        return
-    folders = [child for child in within if child.is_dir() and not child.is_symlink()]
+    if not whole.platform and is_repository(whole.path):
+        whole = replace(whole, platform="clone", submitted=committed(whole.path))
+    within = children(whole.path)
+    folders = list(filter(is_folder, within))
     if not unpacking.assignments or whole.platform or any(map(is_source, within)) or not folders:
-        yield _one(whole, within, unpacking)
-        return
-    room = MAX_STUDENT_BYTES // min(len(folders), MAX_ASSIGNMENTS)
-    for child in folders[:MAX_ASSIGNMENTS]:
-        one = replace(whole, assignment=child.name, place=f"{folder.name}/{child.name}", path=child, holds=(child,))
-        try:
-            yield _one(_at_its_time(one), children(child), unpacking, room)
-        except PermissionError as error:
-            yield replace(one, refused=unreadable(child, error))
+        return _one(whole, unpacking)
+    unpacking = replace(unpacking, room=MAX_STUDENT_BYTES // min(len(folders), MAX_ASSIGNMENTS))
+    found: list[HandIn] = []
+    for folder in folders[:MAX_ASSIGNMENTS]:
+        one = replace(whole, assignment=folder.name, place=f"{whole.place}/{folder.name}", path=folder, holds=(folder,))
+        one = _at_its_time(one)
+        found += _guarded(one, partial(_one, one, unpacking))
+    return found
 
 
 def _at_its_time(hand_in: HandIn) -> HandIn:
@@ -218,100 +228,19 @@ def _at_its_time(hand_in: HandIn) -> HandIn:
     return hand_in
 
 
-def _one(hand_in: HandIn, within: list[Path], unpacking: Unpacking, room: int = MAX_STUDENT_BYTES) -> HandIn:
-    """The hand-in that a folder holds: its sources, else those in its archives, else those in the folders that it wraps.
+def _gradescope(root: Path, unpacking: Unpacking) -> list[HandIn]:
+    """submission_metadata.yml names who submitted each folder submission_<number>, and when.
 
-    room: the bytes to which its archives may be unpacked.
+    A number that several people have is nobody's. Who has neither number nor address is told from a namesake by the entry: Gradescope
+    lists each submission once.
     """
-    folder = hand_in.path
-    if len(within) >= MAX_LISTED:
-        hand_in = replace(hand_in, notes=(*hand_in.notes, f"{folder.name} holds {MAX_LISTED} entries or more"))
-    own = any(map(is_source, within)) or is_repository(folder)
-    archives = [] if own else [child for child in within if is_archive(child)]
-    found = Sources(None) if archives else source_root(folder, unpacking)
-    if found.root is None and (archives := archives or topmost_archives(folder)):
-        return _unpacked(hand_in, archives, unpacking, room)
-    if found.root is None:
-        nothing = nothing_to_grade(folder.name, [child for child in within if child not in hand_in.read])
-        found = replace(found, root=folder, notes=(*found.notes, nothing))
-    return _taking(hand_in, found)
-
-
-def _taking(hand_in: HandIn, found: Sources) -> HandIn:
-    """The hand-in with what is graded of it."""
-    return replace(
-        hand_in, path=found.root or hand_in.path, taken=found.files, left=found.left, notes=found.notes + hand_in.notes
-    )
-
-
-def _unpacked(hand_in: HandIn, archives: list[Path], unpacking: Unpacking, room: int = MAX_STUDENT_BYTES) -> HandIn:
-    """The hand-in that archives hold together."""
-    folder, opened = unpacking.all(archives, f"{hand_in.student} {archives[0].stem}", room)
-    inside = source_root(folder, unpacking)
-    place = archives[0].name if len(archives) == 1 else hand_in.place
-    refused = (
-        ""
-        if inside.root
-        else "; ".join(opened.notes) or nothing_to_grade(place, children(folder) if len(archives) == 1 else ())
-    )
-    place = hand_in.place if hand_in.place.endswith(archives[0].name) else f"{hand_in.place}/{archives[0].name}"
-    taken = opened.files if inside.root else ()
-    path, notes = inside.root or archives[0], hand_in.notes + opened.notes + inside.notes
-    return replace(hand_in, place=place, path=path, refused=refused, notes=notes, taken=taken, left=opened.left)
-
-
-def _named_files(files: Iterable[Path], platform: Platform, unpacking: Unpacking) -> Iterator[HandIn]:
-    """A platform puts all files of a class side by side; those of one student are one submission. Of two with one name the later counts."""
-    groups: dict[tuple[str, str], list[tuple[Named, Path]]] = {}
-    for file in files:
-        found = named(file.name)
-        if found is not None and found.platform == platform:
-            groups.setdefault((found.student, found.number), []).append((found, file))
-    for group in groups.values():
-        group.sort(key=lambda one: -one[0].attachment)
-        whose = replace(group[0][0], late=any(found.late for found, _ in group))
-        place, parts = whose.submission, [(file, found.file) for found, file in group]
-        for hand_in in _guarded(whose.student, place, parts[0][0], partial(_together, whose, place, parts, unpacking)):
-            yield replace(hand_in, holds=tuple(file for file, _ in parts))
-
-
-def _together(whose: Named, place: str, parts: list[tuple[Path, str]], unpacking: Unpacking) -> Iterator[HandIn]:
-    """Files that lay beside those of others, copied under their own names into a folder of their own, with what archives hold.
-
-    Platforms pack anew for each download, and some stamp files with that time: it says nothing of when they were handed in.
-    """
-    parts = [(file, name) for file, name in parts if not name.startswith(".")]
-    archives = [file for file, name in parts if is_archive(Path(name)) and not file.is_symlink()]
-    folder, opened = unpacking.all(archives, f"{whose.student} {place}")
-    own = copied([(file, name) for file, name in parts if is_source(Path(name)) or file.is_symlink()], folder)
-    inside = source_root(folder, unpacking)
-    notes = own.notes + opened.notes
-    refused = "" if inside.root else "; ".join(notes) or nothing_to_grade(place, [Path(name) for _, name in parts])
-    yield HandIn(
-        whose.student,
-        "",
-        place,
-        inside.root or folder,
-        None,
-        refused,
-        notes + inside.notes,
-        whose.late,
-        platform=whose.platform,
-        number=whose.number,
-        reply=whose.reply,
-        taken=own.files + opened.files if inside.root else (),
-        left=own.left + opened.left,
-    )
-
-
-def _gradescope(root: Path, unpacking: Unpacking) -> Iterator[HandIn]:
-    """submission_metadata.yml names who submitted each folder submission_<number>, and when."""
     import yaml
 
+    metadata = root / GRADESCOPE_METADATA
     try:
-        with opened_plain(root / GRADESCOPE_METADATA) as file:
-            metadata: Any = yaml.safe_load(file.read(MAX_METADATA_BYTES).decode("utf-8"))
-        entries = list(metadata.items())
+        with opened_plain(metadata) as file:
+            known: Any = yaml.safe_load(file.read(MAX_METADATA_BYTES).decode("utf-8"))
+        entries = [(str(name), entry if isinstance(entry, dict) else {}) for name, entry in known.items()]
     except (OSError, ValueError, yaml.YAMLError, AttributeError, RecursionError) as error:
         reason = (str(error).splitlines() or [type(error).__name__])[0]
         raise Unusable(f"{GRADESCOPE_METADATA} cannot be read ({reason}); download the export again") from None
@@ -319,35 +248,75 @@ def _gradescope(root: Path, unpacking: Unpacking) -> Iterator[HandIn]:
     for _, entry in entries:
         for sid, *others in _submitters(entry):
             whose.setdefault(sid, set()).add(tuple(others))
-    shared = {sid for sid, people in whose.items() if len(people) > 1}
+    found: list[HandIn] = []
     for name, entry in entries:
-        folder = root / Path(str(name)).name
-        yield from _guarded(str(name), str(name), folder, partial(_listed, str(name), entry, folder, unpacking, shared))
+        folder, at = root / Path(name).name, moment(entry.get(":created_at"))
+        whole = HandIn(name, "", name, folder, at, platform="gradescope", holds=(folder,), read=(metadata,))
+        for one in _guarded(whole, partial(_listed, whole, unpacking)):
+            for sid, email, full in _submitters(entry) or [("", "", "")]:
+                own = "" if len(whose.get(sid, ())) > 1 else sid
+                number = own or ("" if email else name)
+                found.append(replace(one, student=own or email or full or name, number=number, name=full, email=email))
+    return found
 
 
-def _submitters(entry: Any) -> list[tuple[str, str, str]]:
+def _submitters(entry: dict[str, Any]) -> list[tuple[str, str, str]]:
     """Who submitted an entry of submission_metadata.yml: number, address and name of each, "" for what is not there."""
-    people = entry.get(":submitters") if isinstance(entry, dict) else None
+    people = entry.get(":submitters")
     known = [person for person in people if isinstance(person, dict)] if isinstance(people, list) else []
     return [tuple(str(person.get(key) or "") for key in (":sid", ":email", ":name")) for person in known]  # type: ignore[misc]
 
 
-def _listed(name: str, entry: Any, folder: Path, unpacking: Unpacking, shared: set[str]) -> Iterator[HandIn]:
-    """The hand-ins of one entry of submission_metadata.yml, one for each who submitted it. shared: numbers that several people have, which
-    are nobody's then. Who has neither number nor address is told from a namesake by the entry: Gradescope lists each submission once."""
-    known = entry if isinstance(entry, dict) else {}
-    whole = HandIn("", "", name, folder, moment(known.get(":created_at")), platform="gradescope", holds=(folder,))
-    whole = replace(whole, read=(folder.parent / GRADESCOPE_METADATA,))
-    if not folder.is_dir():
-        whole = replace(whole, refused=f"{name} is listed in {GRADESCOPE_METADATA}, but its folder is missing")
-    else:
-        whole = _one(whole, children(folder), unpacking)
-        refused = "" if whole.taken else whole.refused or nothing_to_grade(name, children(folder))
-        whole = replace(whole, place=name, refused=refused)
-    for sid, email, full in _submitters(entry) or [("", "", "")]:
-        own = "" if sid in shared else sid
-        number = own or ("" if email else name)
-        yield replace(whole, student=own or email or full or name, number=number, name=full, email=email)
+def _listed(whole: HandIn, unpacking: Unpacking) -> list[HandIn]:
+    """An entry of submission_metadata.yml; what has nothing to grade is refused."""
+    if not whole.path.is_dir():
+        return [replace(whole, refused=f"{whole.place} is listed in {GRADESCOPE_METADATA}, but its folder is missing")]
+    (found,) = _one(whole, unpacking)
+    refused = "" if found.taken else found.refused or nothing_to_grade(whole.place, children(whole.path))
+    return [replace(found, place=whole.place, refused=refused)]
+
+
+# ---------------------------------------------------------------- what is graded of it
+
+
+def _one(hand_in: HandIn, unpacking: Unpacking) -> list[HandIn]:
+    """The hand-in that a folder holds: its sources, else those in its archives, else those in the folders that it wraps."""
+    folder, notes = hand_in.path, hand_in.notes
+    within = children(folder)
+    if len(within) >= MAX_LISTED:
+        notes = (*notes, f"{folder.name} holds {MAX_LISTED} entries or more")
+    own = any(map(is_source, within)) or is_repository(folder)
+    archives = [] if own else [child for child in within if is_archive(child)]
+    found = Sources(None) if archives else source_root(folder, unpacking)
+    if found.root is None and (archives := archives or topmost_archives(folder)):
+        place = f"{hand_in.place}/{archives[0].name}"
+        parts = [(archive, archive.name) for archive in archives]
+        return _gathered(replace(hand_in, place=place, path=archives[0], notes=notes), parts, unpacking)
+    if found.root is None:
+        nothing = nothing_to_grade(folder.name, [child for child in within if child not in hand_in.read])
+        found = replace(found, root=folder, notes=(*found.notes, nothing))
+    assert found.root is not None
+    return [replace(hand_in, path=found.root, taken=found.files, left=found.left, notes=found.notes + notes)]
+
+
+def _gathered(hand_in: HandIn, parts: Sequence[tuple[Path, str]], unpacking: Unpacking) -> list[HandIn]:
+    """The hand-in that several files are together, copied under these names into a folder of their own, with what archives hold.
+
+    Platforms pack anew for each download, and some stamp files with that time: it says nothing of when they were handed in.
+    """
+    parts = [(file, name) for file, name in parts if not name.startswith(".")]
+    archives = [file for file, name in parts if is_archive(Path(name)) and not file.is_symlink()]
+    folder, opened = unpacking.all(archives, f"{hand_in.student} {hand_in.place}")
+    own = copied([(file, name) for file, name in parts if is_source(Path(name)) or file.is_symlink()], folder)
+    inside = source_root(folder, unpacking)
+    notes = own.notes + opened.notes
+    place, held = hand_in.place, [Path(name) for _, name in parts]
+    if len(archives) == 1:
+        place, held = archives[0].name, children(folder)
+    refused = "" if inside.root else "; ".join(notes) or nothing_to_grade(place, held)
+    taken = own.files + opened.files if inside.root else ()
+    notes, left = hand_in.notes + notes + inside.notes, own.left + opened.left
+    return [replace(hand_in, path=inside.root or hand_in.path, refused=refused, notes=notes, taken=taken, left=left)]
 
 
 # ---------------------------------------------------------------- the archive of a class
@@ -369,14 +338,17 @@ def _archive(path: Path, unpacking: Unpacking) -> tuple[list[HandIn], list[Came]
         whole = HandIn(
             path.stem, "", path.name, folder, modified(path), notes=notes_on(path.name, refused), holds=(top,)
         )
-        return [_taking(whole, source_root(folder, unpacking))], came
-    inside = list(_folder(folder, unpacking))
+        return _one(whole, unpacking), came
     lost = _lost(refused, folder.relative_to(top).parts)
-    known = {hand_in.student for hand_in in inside}
     found = [
-        replace(one, place=f"{path.name}/{one.place}", notes=one.notes + notes_on(path.name, lost.get(one.student, [])))
-        for one in inside
+        replace(
+            one,
+            place=f"{path.name}/{one.place}",
+            notes=one.notes + notes_on(path.name, lost.get(one.student, [])),
+        )
+        for one in _folder(folder, unpacking)
     ]
+    known = {one.student for one in found}
     for student, entries in lost.items():
         if student not in known:
             sentence = "; ".join(notes_on(path.name, entries))
@@ -384,24 +356,23 @@ def _archive(path: Path, unpacking: Unpacking) -> tuple[list[HandIn], list[Came]
     return found, came
 
 
-def _lost(refused: Sequence[RefusedMember], wrappers: Sequence[str]) -> dict[str, list[RefusedMember]]:
-    """By student, what could not be unpacked."""
+def _lost(refused: Sequence[RefusedMember], wrappers: tuple[str, ...]) -> dict[str, list[RefusedMember]]:
+    """By student, what could not be unpacked, from its place below the students' folders."""
     found: dict[str, list[RefusedMember]] = {}
     for entry in refused:
-        parts = [part for part in entry.name.replace("\\", "/").split("/") if part not in ("", ".")]
-        whose = owner(parts[len(wrappers) :] if parts[: len(wrappers)] == list(wrappers) else parts)
-        if whose is not None:
-            found.setdefault(whose, []).append(entry)
+        parts = tuple(part for part in entry.name.replace("\\", "/").split("/") if part not in ("", "."))
+        first, *deeper = parts[len(wrappers) if parts[: len(wrappers)] == wrappers else 0 :] or ("",)
+        name = named(first)
+        if ".." not in (first, *deeper) and (name or deeper):
+            found.setdefault(name.student if name else first, []).append(entry)
     return found
 
 
 def _unwrapped(folder: Path) -> Path:
     """The folder itself, or what lies in it where folders only wrap each other. A student's own folder is no wrapper."""
     within = children(folder)
-    while len(within) == 1 and within[0].is_dir() and not within[0].is_symlink():
+    while len(within) == 1 and is_folder(within[0]) and not named(within[0].name, "moodle"):
         inner = children(within[0])
-        if student_of_folder(within[0].name) != within[0].name:
-            break
         if any(map(is_source, inner)) and not _is_download(within[0], inner):
             break
         folder, within = within[0], inner
@@ -419,12 +390,8 @@ def _of_a_class(path: Path) -> Path:
     """The folder given, or the download or submitted/ that lies in it alone: taken for one student's it would be the whole class's."""
     folder = _unwrapped(path)
     within = children(folder)
-    of_class = folder.name == SUBMITTED or _is_download(folder, within) or are_of_several(filter(_is_folder, within))
+    of_class = folder.name == SUBMITTED or _is_download(folder, within) or are_of_several(filter(is_folder, within))
     return folder if of_class else path
-
-
-def _is_folder(path: Path) -> bool:
-    return path.is_dir() and not path.is_symlink()
 
 
 def _alone(path: Path, unpacking: Unpacking) -> tuple[list[HandIn], list[Came]] | None:
@@ -453,6 +420,4 @@ def _is_one_students(folder: Path) -> bool:
         is_source(child) and not child.is_dir() for child in within
     ):
         return False
-    return (
-        sum(child.is_dir() and any(map(is_source, children(child))) for child in within if not child.is_symlink()) < 2
-    )
+    return sum(any(map(is_source, children(child))) for child in filter(is_folder, within)) < 2

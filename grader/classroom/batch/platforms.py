@@ -6,84 +6,79 @@ A platform's number for a student is known only where the platform named the fil
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal
 
-CANVAS = re.compile(
-    r"(?P<late>LATE_)?(?P<anonymous>anon)_(?P<code>\w+?)_(?P<attachment>\d{1,30})_(?P<file>.+)"
-    r"|(?P<student>[^/]+?)_(?P<late2>LATE_)?(?P<number>\d+)_(?:(?P<attachment2>\d{1,30})_(?P<file2>.+)|(?P<entry>(?:text|link)\.html))"
-)
-"""lastnamefirstname_[LATE_]userid_attachmentid_filename: one flat folder for the whole class; [LATE_]anon_code_... under anonymous grading.
-
-Each file has an attachment id of its own, and the download holds each student's current submission only: what one user
-has there is one submission. What was typed into Canvas has no attachment id.
-"""
-
-MOODLE = re.compile(r"(?P<student>.+)_(?P<number>\d+)_assignsubmission_(?:file|onlinetext)(?:_(?P<file>.+)?)?")
-"""Full Name_participant_assignsubmission_file_: a folder a student, or a prefix of the file's name."""
-
 Platform = Literal["", "canvas", "moodle", "gradescope", "clone"]
+
+
+@dataclass(frozen=True)
+class Layout:
+    """How a platform names what was handed in, and how the parts of such a name make the student and the submission."""
+
+    platform: Platform
+    pattern: str
+    student: str
+    submission: str
+
+
+LAYOUTS = (
+    Layout(
+        "moodle",
+        r"(?P<name>.+)_(?P<number>\d+)_assignsubmission_(file|onlinetext)(_(?P<file>.+)?)?",
+        "{name}",
+        "moodle participant {number}",
+    ),
+    Layout(
+        "canvas",
+        r"(?P<late>LATE_)?(?P<code>anon_\w+?)_(?P<attachment>\d{1,30})_(?P<file>.+)",
+        "{code}",
+        "canvas user {code}",
+    ),
+    Layout(
+        "canvas",
+        r"(?P<name>[^/]+?)_(?P<late>LATE_)?(?P<number>\d+)_((?P<attachment>\d{1,30})_(?P<file>.+)|(?P<typed>(text|link)\.html))",
+        "{name}_{number}",
+        "canvas user {number}",
+    ),
+)
+"""Canvas's download is one flat folder for the whole class; each file has an attachment id of its own, what was typed into Canvas has none,
+and it holds each student's current submission only: what one user has there is one submission. Moodle makes a folder for a student, or
+begins the file's name with what would be the folder's; a team_1 of Moodle's has a name that Canvas could have given, too."""
 
 
 @dataclass(frozen=True)
 class Named:
     """What one name says. number: the platform's for the student, Canvas's user or Moodle's participant; file: the student's own name.
 
-    attachment: Canvas's number of the file, larger for what came later; 0 elsewhere. reply: the name without the student's own.
+    attachment: Canvas's number of the file, larger for what came later; 0 elsewhere. reply: what the name of a file begins with that goes
+    back to the student, "" where nothing can.
     """
 
     platform: Platform
     student: str
     number: str
     file: str
-    submission: str = ""
-    late: bool = False
-    attachment: int = 0
-    reply: str = ""
+    submission: str
+    late: bool
+    attachment: int
+    reply: str
 
 
-def named(name: str) -> Named | None:
-    """What a platform's name for a file or folder says; None for a name that is no platform's."""
-    if canvas := CANVAS.fullmatch(name):
-        file = canvas["file"] or canvas["file2"] or canvas["entry"]
-        late, attachment = (
-            bool(canvas["late"] or canvas["late2"]),
-            int(canvas["attachment"] or canvas["attachment2"] or 0),
-        )
-        reply = name.removesuffix(file) if attachment else ""
-        if canvas["anonymous"]:
-            student = f"anon_{canvas['code']}"
-            return Named("canvas", student, "", file, f"canvas user {student}", late, attachment, reply)
-        student = f"{canvas['student']}_{canvas['number']}"
-        return Named(
-            "canvas", student, canvas["number"], file, f"canvas user {canvas['number']}", late, attachment, reply
-        )
-    if moodle := MOODLE.fullmatch(name):
-        file = moodle["file"] or ""
-        reply = name.removesuffix(file) if file else f"{name}/"
-        return Named(
-            "moodle",
-            moodle["student"],
-            moodle["number"],
-            file or name,
-            f"moodle participant {moodle['number']}",
-            reply=reply,
-        )
+def named(name: str, *platforms: Platform) -> Named | None:
+    """What a platform's name for a file or folder says; None for a name that is no platform's, or none of these."""
+    for layout in LAYOUTS:
+        if (not platforms or layout.platform in platforms) and (found := re.fullmatch(layout.pattern, name)):
+            parts = {"number": "", "late": "", "attachment": "", "typed": "", **found.groupdict("")}
+            file, typed = parts["file"], parts["typed"]
+            return Named(
+                layout.platform,
+                layout.student.format(**parts),
+                parts["number"],
+                file or typed or name,
+                layout.submission.format(**parts),
+                bool(parts["late"]),
+                int(parts["attachment"] or 0),
+                "" if typed else name.removesuffix(file) if file else f"{name}/",
+            )
     return None
-
-
-def student_of_folder(name: str) -> str:
-    """The student after whom a folder is named, plainly or in Moodle's way."""
-    found = named(name)
-    return found.student if found is not None and found.platform == "moodle" else name
-
-
-def owner(parts: Sequence[str]) -> str | None:
-    """The student whose file an archive's refused entry would have been, from its place below the students' folders."""
-    if not parts or ".." in parts:
-        return None
-    found = named(parts[0])
-    if found is not None:
-        return found.student
-    return parts[0] if len(parts) > 1 else None

@@ -196,6 +196,14 @@ def test_moodle_downloads(tmp_path):
     assert (by_student(flat, tmp_path)["Jane Doe"].path / "w8a8.ipynb").read_text() == "a"
 
 
+def test_a_team_of_moodles_whose_name_ends_in_a_number(tmp_path):
+    """Canvas, too, puts two numbers behind a name: a team was nobody on Moodle, under a name that no roster has."""
+    names = [f"team_{number}_50{number}_assignsubmission_file_/w8a8.py" for number in (1, 2)]
+    for path in (write(tmp_path / "class", *names), zipped(tmp_path / "flat.zip", {name.replace("/", ""): KERNEL for name in names})):
+        found = by_student(path, tmp_path)
+        assert {(who, one.platform, one.number) for who, one in found.items()} == {("team_1", "moodle", "501"), ("team_2", "moodle", "502")}
+
+
 def test_gradescope_export(tmp_path):
     metadata = """
 submission_101:
