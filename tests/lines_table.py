@@ -51,8 +51,7 @@ PARTS = (
     ),
     Part(
         ("judging",), 1.3, "right or wrong, rubric, score",
-        "with `judge`, which was the pipeline's; what slices add; sentences of the memory check are a quarter, those of a profile and of "
-        "what the compiler made a tenth",
+        "with `judge`, which was the pipeline's; what slices add; sentences of the memory check are a quarter",
     ),
     Part(
         ("diagnosis",), 3.2, "the relation, the fit, the catalogue, the sentences",

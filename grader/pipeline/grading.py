@@ -17,7 +17,6 @@ import torch
 
 from grader.building import BinaryCache, BuildOptions, Scope, assignments, build, with_binaries
 from grader.judging.judge import Launched, Terms
-from grader.judging.profile_texts import build_texts, profile_texts
 from grader.judging.rubric import Rubric, load_rubric, load_tiers
 from grader.judging.scoring import facts_of, refused
 from grader.labs import Lab
@@ -39,6 +38,7 @@ from grader.model import (
 from grader.pipeline.lab_report import lab_report
 from grader.pipeline.progress import Listener, Progress, unheard
 from grader.reading import read
+from grader.reporting.profile_texts import build_texts, profile_texts
 from grader.running import profiler, sanitizer
 from grader.running.cpu import CASE_SECONDS, InterpretOptions, interpret
 from grader.sandbox import prewarm

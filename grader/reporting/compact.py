@@ -12,9 +12,9 @@ from rich.console import Console
 from rich.text import Text
 
 from grader.compile_errors.named_line import as_diagnostic, with_lines
-from grader.judging.advice import advice
 from grader.labs import get_lab
 from grader.model import KernelSource, LabReport, Report
+from grader.reporting.advice import advice
 from grader.reporting.causes import causes
 from grader.reporting.terminal import MARKS, number
 

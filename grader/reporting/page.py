@@ -18,10 +18,10 @@ from markupsafe import Markup
 from grader.compile_errors import blocks
 from grader.compile_errors.excerpt import INDENT
 from grader.compile_errors.named_line import named_line
-from grader.judging.advice import advice, describe_facts
 from grader.labs import all_labs
 from grader.model import BuildFacts, Config, ErrorMap, KernelSource, LabReport, Report, TestResult
 from grader.reporting import drawings, memory_pictures, traffic_words
+from grader.reporting.advice import advice, describe_facts
 from grader.reporting.causes import Cause, causes
 from grader.reporting.listing import Line, Listing, listing
 from grader.reporting.templates import templates

@@ -11,8 +11,8 @@ from rich.text import Text
 from grader.compile_errors import headline
 from grader.compile_errors.excerpt import INDENT
 from grader.compile_errors.named_line import with_lines
-from grader.judging.advice import describe_facts
 from grader.model import Config, KernelSource, LabReport, Report, TestResult
+from grader.reporting.advice import describe_facts
 from grader.reporting.causes import Cause, causes, failing, next_place, next_thing
 
 MARKS = {

@@ -4,9 +4,9 @@ import pytest
 
 from grader.building import BuildOptions, build
 from grader.gpu.devices import choose
-from grader.judging.profile_texts import REASONS, profile_texts
 from grader.labs import get_lab
 from grader.reading import read
+from grader.reporting.profile_texts import REASONS, profile_texts
 from grader.running import profiler
 from tests.submissions import TESTS
 

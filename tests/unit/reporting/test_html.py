@@ -11,10 +11,10 @@ from html.parser import HTMLParser
 import pytest
 
 from grader.compile_errors.named_line import named_line
-from grader.judging.advice import advice
 from grader.labs import get_lab
 from grader.model import KernelSource
 from grader.reporting import page as html
+from grader.reporting.advice import advice
 from grader.reporting.document import document
 from grader.reporting.listing import MAX_LINES, listing
 from grader.reporting.terminal import number, total

@@ -9,7 +9,6 @@ from pathlib import Path
 
 import pytest
 
-from grader.judging.profile_texts import REASONS, build_texts, profile_texts
 from grader.labs import get_lab
 from grader.model import (
     Binary,
@@ -23,6 +22,7 @@ from grader.model import (
     SourceLine,
     SpeedSample,
 )
+from grader.reporting.profile_texts import REASONS, build_texts, profile_texts
 from grader.running import profiler
 from grader.running.profiler import NoProfile, counters, hot_lines, profile
 

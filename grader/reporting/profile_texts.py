@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from grader.judging.advice import advice, describe_facts
 from grader.labs import Lab
 from grader.model import BuildFacts, KernelBundle, KernelSource, Profile, SpeedSample
+from grader.reporting.advice import advice, describe_facts
 
 MAX_LINE = 60
 WORTH_TELLING = 1.2
