@@ -19,6 +19,7 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
+from grader.interpreter.generated_module import executed
 from grader.interpreter.guarded_tensor import GuardedTensor, copy_back, is_tensor
 from grader.interpreter.watched_launch import LAUNCH_OPTIONS, Grid, WatchedLaunch, watched_launch
 
@@ -105,13 +106,7 @@ def module_at(path: Path, name: str) -> ModuleType:
         if found and found.origin and Path(found.origin) == path:
             return importlib.import_module(name)
     sys.path.insert(0, str(path.parent))  # for its neighbours
-    spec = importlib.util.spec_from_file_location(path.stem, path)
-    if spec is None or spec.loader is None or not path.is_file():
-        raise ImportError(f"found no Python file at {path}; name one as FILE:KERNEL")
-    module = importlib.util.module_from_spec(spec)
-    sys.modules[path.stem] = module
-    spec.loader.exec_module(module)
-    return module
+    return executed(str(path), path.stem)
 
 
 if __name__ == "__main__":

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import importlib.util
+import os
 import sys
+from types import ModuleType
 from typing import Any
 
 
@@ -32,18 +34,27 @@ class LoadedModule:
         return list(inspect.signature(self.jit.fn).parameters.values())
 
 
-def load(path: str, kernel: str, capability: int) -> LoadedModule:
-    """Imports the module at `path`; `capability` is what the kernel sees as its GPU."""
+def see_gpu(capability: int) -> None:
+    """What Triton takes from now on for this process's GPU."""
     from triton.runtime import driver
 
     driver.set_active(TargetOnly(capability))
-    spec = importlib.util.spec_from_file_location("made_module", path)
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    sys.modules["made_module"] = module
+
+
+def executed(path: str, name: str) -> ModuleType:
+    """The file as a module of this name. Raises ImportError, and whatever the file raises."""
+    spec = importlib.util.spec_from_file_location(name, path)
+    if spec is None or spec.loader is None or not os.path.isfile(path):
+        raise ImportError(f"found no Python file at {path}; name one as FILE:KERNEL")
+    module = sys.modules[name] = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
-    return LoadedModule(getattr(module, kernel), path)
+    return module
+
+
+def load(path: str, kernel: str, capability: int) -> LoadedModule:
+    """Imports the module at `path`; `capability` is what the kernel sees as its GPU."""
+    see_gpu(capability)
+    return LoadedModule(getattr(executed(path, "made_module"), kernel), path)
 
 
 def constants(told: dict[str, Any]) -> dict[str, Any]:

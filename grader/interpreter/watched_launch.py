@@ -51,12 +51,10 @@ def watched_launch(
     arguments: by name, constants among them. config: which of an autotuner's configs. empty: tensors that arrive uninitialised.
     Raises TypeError for arguments that the kernel does not take, or does not get.
     """
-    from triton.runtime import driver
-
     from grader.interpreter import launching
-    from grader.interpreter.generated_module import LoadedModule, TargetOnly
+    from grader.interpreter.generated_module import LoadedModule, see_gpu
 
-    driver.set_active(TargetOnly(CAPABILITY))
+    see_gpu(CAPABILITY)
     function, given = _bound(kernel, dict(arguments), config)
     tensors = {name: _guarded(name, value, name in empty) for name, value in given.items() if is_tensor(value)}
     guarded = list(tensors.values())

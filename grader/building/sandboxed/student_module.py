@@ -6,12 +6,10 @@ This is the one place where a student's Python runs, in a sandbox that does noth
 from __future__ import annotations
 
 import enum
-import importlib.util
 import re
-import sys
 from typing import Any
 
-from grader.interpreter.generated_module import TargetOnly
+from grader.interpreter.generated_module import executed, see_gpu
 
 OPTIONS = ("num_warps", "num_stages", "num_ctas", "maxnreg")
 MAX_CONFIGS = 16
@@ -24,15 +22,8 @@ class ContractError(ValueError):
 
 def load(path: str, kernel: str, grid: str | None, capability: int) -> StudentModule:
     """Executes the selected statements and finds the kernel in them."""
-    from triton.runtime import driver
-
-    driver.set_active(TargetOnly(capability))
-    spec = importlib.util.spec_from_file_location("kernel_module", path)
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    sys.modules["kernel_module"] = module
-    spec.loader.exec_module(module)
+    see_gpu(capability)
+    module = executed(path, "kernel_module")
     return StudentModule(module, getattr(module, kernel), getattr(module, grid) if grid else None, kernel)
 
 

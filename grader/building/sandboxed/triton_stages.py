@@ -14,7 +14,7 @@ from typing import Any
 from grader.building.sandboxed import ptx
 from grader.building.sandboxed.error_report import keep_places
 from grader.building.sandboxed.front_end import refuse
-from grader.interpreter.generated_module import LoadedModule, constants
+from grader.interpreter.generated_module import LoadedModule, constants, see_gpu
 
 OWNS = (
     re.compile(
@@ -173,11 +173,8 @@ def _front_end(module: LoadedModule, request: dict[str, Any]) -> tuple[Any, Any,
 def _source(module: LoadedModule, request: dict[str, Any]) -> Any:
     """The kernel with its signature, constants and specialisation, as Triton's compiler takes it."""
     from triton.compiler import ASTSource
-    from triton.runtime import driver
 
-    from grader.interpreter.generated_module import TargetOnly
-
-    driver.set_active(TargetOnly(request["capability"]))
+    see_gpu(request["capability"])
     names = [parameter.name for parameter in module.parameters]
     signature = {name: request["signature"].get(name, "constexpr") for name in names}
     values = {(names.index(name),): value for name, value in constants(request["constants"]).items()}
