@@ -9,7 +9,8 @@ from typing import Annotated
 
 import typer
 
-from grader.cli.arguments import Commands, DeviceChoice, cores, errors, graphics_card, refuse
+from grader.cli.arguments import Commands, cores, errors, graphics_card, refuse
+from grader.cli.options import DeviceChoice, DeviceOption
 from grader.model import Device
 from grader.reporting.atomic import write_whole
 from grader.reporting.benchmarks import SHOWN
@@ -108,7 +109,7 @@ def students(
     ] = "",
     count: Annotated[int | None, typer.Option("--students", min=1, help="How many; default: as many as cores.")] = None,
     equal: Annotated[float, typer.Option(min=0, max=1, help="The share that hands in the same kernels.")] = 0.0,
-    device: Annotated[DeviceChoice, typer.Option(help="auto: the GPU if there is one.")] = DeviceChoice.auto,
+    device: DeviceOption = DeviceChoice.auto,
     engine: Annotated[str, typer.Option(help="local, or ray.")] = "local",
     add: Annotated[bool, typer.Option("--add", help="Keep the runs that the record has.")] = False,
 ) -> None:
@@ -146,7 +147,7 @@ def serving(
     idle: Annotated[int, typer.Option(min=0, help="How many are submitted one after the other, then.")] = 6,
     limit: Annotated[float, typer.Option(help="Seconds that the queue is waited for.")] = 150.0,
     jobs: Annotated[int | None, typer.Option(min=1, help="As `serve` has it.")] = None,
-    device: Annotated[DeviceChoice, typer.Option(help="auto: the GPU if there is one.")] = DeviceChoice.auto,
+    device: DeviceOption = DeviceChoice.auto,
     json_file: Annotated[
         Path | None, typer.Option("--json", help="Where to write the record; default: bench/results/serving_<gpu>.json.")
     ] = None,

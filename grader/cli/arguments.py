@@ -1,9 +1,8 @@
-"""What the commands share: exit statuses, the device choice, and how bad arguments are refused."""
+"""What the commands share: exit statuses, and how bad arguments are refused."""
 
 from __future__ import annotations
 
 import os
-from enum import StrEnum
 from typing import TYPE_CHECKING, Any
 
 import typer
@@ -24,12 +23,15 @@ INTERRUPTED = 130
 errors = Terminal(stderr=True, highlight=False)
 
 
-class DeviceChoice(StrEnum):
-    """Where to run kernels."""
+def note(sentence: str) -> None:
+    """Says what has to be known of what is done all the same."""
+    errors.print(f"[yellow]note:[/] {escape(sentence)}", soft_wrap=True)
 
-    auto = "auto"
-    cpu = "cpu"
-    cuda = "cuda"
+
+def stopped(sentence: str) -> typer.Exit:
+    """Says why the grader cannot go on; raise what it returns."""
+    errors.print(f"[red]stopped:[/] {escape(sentence)}", soft_wrap=True)
+    return typer.Exit(GRADER_FAILED)
 
 
 def refuse(sentence: str) -> typer.Exit:

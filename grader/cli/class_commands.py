@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import os
 import time
 from datetime import UTC, datetime, timedelta
 from enum import StrEnum
@@ -17,8 +16,9 @@ from rich.live import Live
 from rich.markup import escape
 from rich.text import Text
 
-from grader.cli.arguments import GRADER_FAILED, INTERRUPTED, DeviceChoice, errors, labs_named, refuse
+from grader.cli.arguments import INTERRUPTED, cores, errors, labs_named, note, refuse, stopped
 from grader.cli.class_summary import say_what_became_of, some, summary
+from grader.cli.options import Accelerator, Address, ClassDevice, DeviceChoice, EngineChoice, EngineOption, Labs
 from grader.late_torch import stand_in
 from grader.unusable import Unusable
 
@@ -31,15 +31,12 @@ if TYPE_CHECKING:
     from grader.classroom.batch.coordinating import BatchProgress
     from grader.classroom.batch.engine import Starter
     from grader.classroom.batch.exports import Part, Titles
-    from grader.classroom.batch.intake import Intake
     from grader.classroom.batch.journal import Journal
-    from grader.classroom.batch.marks import Rules
     from grader.classroom.batch.pages import Pages
     from grader.classroom.batch.standing import Graded, Standing
     from grader.classroom.batch.tasks import Setup
     from grader.classroom.batch.workers import WorkerPool
     from grader.classroom.hidden_cases import Secrets
-    from grader.classroom.roster import Roster
     from grader.classroom.server.store import Store
     from grader.model import Device
 
@@ -68,13 +65,6 @@ class OutOf(StrEnum):
     gradable = "gradable"
 
 
-class EngineChoice(StrEnum):
-    """What spreads the work."""
-
-    local = "local"
-    ray = "ray"
-
-
 def batch(
     path: Annotated[
         Path | None, typer.Argument(help="nbgrader's submitted/, a folder of folders, or a bulk download (zip).")
@@ -96,10 +86,8 @@ def batch(
     roster_file: Annotated[
         Path | None, typer.Option("--roster", help="Who is in the class, extensions and corrections (CSV).")
     ] = None,
-    lab: Annotated[list[str] | None, typer.Option("--lab", help="Only this lab; can be repeated.")] = None,
-    device: Annotated[
-        DeviceChoice, typer.Option(help="auto: every visible GPU, or the CPU if there is none.")
-    ] = DeviceChoice.auto,
+    lab: Labs = None,
+    device: ClassDevice = DeviceChoice.auto,
     jobs: Annotated[int | None, typer.Option(min=1, help="Worker processes (default: one per core).")] = None,
     assignment: Annotated[str | None, typer.Option(help="Only this nbgrader assignment.")] = None,
     only: Annotated[list[str] | None, typer.Option(help="Only this student; can be repeated.")] = None,
@@ -127,13 +115,9 @@ def batch(
     gradebook: Annotated[
         str | None, typer.Option(help="Also write the scores to this nbgrader database, such as gradebook.db.")
     ] = None,
-    engine: Annotated[EngineChoice, typer.Option(help="local: this machine; ray: a cluster.")] = EngineChoice.local,
-    address: Annotated[
-        str | None, typer.Option(help="Address of the Ray cluster (default: start one on this machine).")
-    ] = None,
-    accelerator: Annotated[
-        str | None, typer.Option(help="In a mixed cluster, Ray's name of the GPU to grade speed on, such as H200.")
-    ] = None,
+    engine: EngineOption = EngineChoice.local,
+    address: Address = None,
+    accelerator: Accelerator = None,
 ) -> None:
     """Grade a whole class. Exit status: 0 graded, 2 invalid arguments, 3 the grader failed, 130 stopped by Ctrl-C.
 
@@ -149,6 +133,7 @@ def batch(
     from grader.classroom.batch.pages import Pages
     from grader.classroom.batch.standing import standing, standings, unknown_times
     from grader.classroom.batch.tasks import Setup
+    from grader.classroom.batch.term_attempts import hand_ins
     from grader.classroom.batch.workers import WorkerPool, WorkFailed
     from grader.classroom.roster import Roster, load_roster
     from grader.classroom.secrets_file import secrets_in_force
@@ -158,9 +143,7 @@ def batch(
     labs = labs_named(lab)
     if (path is None) == (server is None):
         raise refuse("expected either the submissions or --server with a course's database; give one of them")
-    if engine is not EngineChoice.ray and (address or accelerator):
-        raise refuse("--address and --accelerator belong to --engine ray; add that, or leave them out")
-    chosen = class_device(device, engine, address)
+    chosen = class_device(device, engine, address, accelerator)
     try:
         out.mkdir(parents=True, exist_ok=True)
     except OSError as error:
@@ -176,8 +159,8 @@ def batch(
             WorkerPool(worker_count(engine, chosen, jobs)) as pool,
             Journal(journal_file or out / "journal.sqlite") as journal,
         ):
-            for note in journal.notes:
-                errors.print(f"[yellow]note:[/] {escape(note)}", soft_wrap=True)
+            for remark in journal.notes:
+                note(remark)
             if server:
                 journal.take_from(server)
             found_secrets = secrets_in_force(secrets_file, near=Path.cwd())
@@ -186,7 +169,7 @@ def batch(
             cases = {one.id: [case.name for case in setup.secrets.lab(one).all_cases] for one in all_labs().values()}
             check_names(rubric, tiers, cases)
             lab_ids, what = tuple(lab.id for lab in labs), frozenset(only or ())
-            collected = _collected(store, journal, rules, roster, chosen) if store else None
+            collected = hand_ins(store, journal, rules, roster, chosen) if store else None
             plan = Plan(path or server or out, lab_ids, setup, assignment, what, utc(since), regrade, roster, collected)
             with _shown_progress(errors, on_gpu=chosen.kind == "cuda") as listen:
                 pages = Pages(pool, out, journal.setting("pseudonyms", token_hex(16)), journal)
@@ -200,22 +183,17 @@ def batch(
             files = outcome.accounts(found)
             drawn = _publish(out, found, pages, titles, files)
     except (JournalFull, EngineFailed, WorkFailed) as problem:
-        errors.print(f"[red]stopped:[/] {escape(str(problem))}", soft_wrap=True)
-        raise typer.Exit(GRADER_FAILED) from None
+        raise stopped(str(problem)) from None
     except OSError as problem:
-        errors.print(
-            f"[red]stopped:[/] {escape(str(problem))}; every verdict so far is kept: free some space and rerun the same "
-            "command to resume",
-            soft_wrap=True,
-        )
-        raise typer.Exit(GRADER_FAILED) from None
+        advice = "every verdict so far is kept: free some space and rerun the same command to resume"
+        raise stopped(f"{problem}; {advice}") from None
     except KeyboardInterrupt:
         errors.print("stopped; every verdict so far is kept: rerun the same command to resume")
         raise typer.Exit(INTERRUPTED) from None
     summary(found, frozenset(only or ()), out, drawn, time.monotonic() - started)
     say_what_became_of(files, out)
     if sentence := unknown_times(found, rules):
-        errors.print(f"[yellow]note:[/] {escape(sentence)}", soft_wrap=True)
+        note(sentence)
     if gradebook:
         _write_gradebook(gradebook, found, assignment)
 
@@ -248,35 +226,29 @@ def _course_store(path: Path) -> Store:
     return Store(path)
 
 
-def _collected(
-    store: Store, journal: Journal, rules: Rules, roster: Roster, device: Device
-) -> Callable[[Path], Intake]:
-    from grader.classroom.batch.term_attempts import hand_ins
-
-    return hand_ins(store, journal, rules, roster, device)
-
-
 def require_packages() -> None:
     missing = [name for name in ("cattrs", "copydetect", "yaml") if find_spec(name) is None]
     if missing:
         raise refuse(f"{missing[0]} is not installed; run `make grade-batch`, or `pip install -e .[batch]`")
 
 
-def class_device(wanted: DeviceChoice, engine: EngineChoice, address: str | None) -> Device:
+def class_device(wanted: DeviceChoice, engine: EngineChoice, address: str | None, accelerator: str | None) -> Device:
     """The device record of the batch. Without a sandbox there is no grading of others' work."""
     from grader.gpu.devices import choose
 
+    if engine is not EngineChoice.ray and (address or accelerator):
+        raise refuse("--address and --accelerator belong to --engine ray; add that, or leave them out")
     if engine is EngineChoice.ray:
         from grader.classroom.batch.ray_engine import connect
 
         return connect(address, wanted.value)
-    chosen, note = choose(wanted.value)
+    chosen, remark = choose(wanted.value)
     if chosen.sandbox == "none":
         raise refuse(
             "bubblewrap does not work here, and other people's work is graded only in a sandbox; see `python -m grader doctor`"
         )
-    if note:
-        errors.print(f"[yellow]note:[/] {escape(note)}", soft_wrap=True)
+    if remark:
+        note(remark)
     return chosen
 
 
@@ -295,8 +267,8 @@ def worker_count(choice: EngineChoice, device: Device, jobs: int | None) -> int:
     """How many processes work beside the GPUs': a GPU's process must not wait for a core while it times."""
     from grader.gpu.devices import visible_gpus
 
-    cores = jobs or len(os.sched_getaffinity(0))
-    return max(1, cores - visible_gpus()) if choice is EngineChoice.local and device.kind == "cuda" else cores
+    count = jobs or cores()
+    return max(1, count - visible_gpus()) if choice is EngineChoice.local and device.kind == "cuda" else count
 
 
 def engine_starter(choice: EngineChoice, accelerator: str | None, setup: Setup, pool: WorkerPool) -> Starter:
@@ -368,12 +340,8 @@ def _publish(out: Path, found: Sequence[Standing], pages: Pages, titles: Titles,
             errors.print(f"{escape(str(out / archive))}: {some(count, 'page')} of feedback to upload", soft_wrap=True)
         return drawn
     except OSError as error:
-        errors.print(
-            f"[red]stopped:[/] the report could not be written to {out} ({error.strerror}); the verdicts are safe: free "
-            "some space and rerun the same command",
-            soft_wrap=True,
-        )
-        raise typer.Exit(GRADER_FAILED) from None
+        advice = "the verdicts are safe: free some space and rerun the same command"
+        raise stopped(f"the report could not be written to {out} ({error.strerror}); {advice}") from None
 
 
 def _write_gradebook(database: str, found: Sequence[Standing], assignment: str | None) -> None:

@@ -13,7 +13,8 @@ from rich.markup import escape
 from rich.progress import BarColumn, SpinnerColumn, TextColumn, TimeElapsedColumn
 from rich.progress import Progress as Bars
 
-from grader.cli.arguments import GRADER_FAILED, INTERRUPTED, DeviceChoice, errors, labs_named, refuse
+from grader.cli.arguments import GRADER_FAILED, INTERRUPTED, errors, labs_named, note, refuse
+from grader.cli.options import DeviceChoice, DeviceOption, Html, Jobs, Labs, Profile, Work
 from grader.late_torch import begin, stand_in
 from grader.reporting.atomic import write_whole
 from grader.reporting.text import Terminal, json_text
@@ -34,26 +35,22 @@ WATCH_SEED = 20
 
 
 def grade(
-    path: Annotated[Path, typer.Argument(help="A .py, an .ipynb, or a folder of them.")],
-    lab: Annotated[list[str] | None, typer.Option("--lab", help="Only this lab; can be repeated.")] = None,
-    device: Annotated[DeviceChoice, typer.Option(help="auto: the GPU if there is one.")] = DeviceChoice.auto,
+    path: Work,
+    lab: Labs = None,
+    device: DeviceOption = DeviceChoice.auto,
     seed: Annotated[
         int | None, typer.Option(help="Seed of the correctness inputs (default: a new one each time).")
     ] = None,
-    jobs: Annotated[int | None, typer.Option(min=1, help="Parallel sandboxes (default: one per core).")] = None,
+    jobs: Jobs = None,
     json_file: Annotated[Path | None, typer.Option("--json", help="Write the report as JSON to this file.")] = None,
-    html_file: Annotated[
-        Path | None, typer.Option("--html", help="Write the report as one HTML page to this file.")
-    ] = None,
+    html_file: Html = None,
     junit_file: Annotated[
         Path | None, typer.Option("--junit", help="Write the report as JUnit XML to this file.")
     ] = None,
     every: Annotated[
         bool, typer.Option("--all", help="Show each case, and what the compiler made of the configs.")
     ] = False,
-    profile: Annotated[
-        bool, typer.Option("--profile", help="On a GPU: where the time goes, line by line (Nsight Compute's ncu).")
-    ] = False,
+    profile: Profile = False,
 ) -> None:
     """Grade one submission. Exit status: 0 graded, 2 invalid arguments, 3 the grader failed."""
     _warm_up(path)
@@ -104,13 +101,13 @@ def grade(
 
 
 def watch(
-    path: Annotated[Path, typer.Argument(help="A .py, an .ipynb, or a folder of them.")],
-    lab: Annotated[list[str] | None, typer.Option("--lab", help="Only this lab; can be repeated.")] = None,
-    device: Annotated[DeviceChoice, typer.Option(help="auto: the GPU if there is one.")] = DeviceChoice.auto,
+    path: Work,
+    lab: Labs = None,
+    device: DeviceOption = DeviceChoice.auto,
     seed: Annotated[
         int | None, typer.Option(help="Seed of the correctness inputs (default: always the same).")
     ] = WATCH_SEED,
-    jobs: Annotated[int | None, typer.Option(min=1, help="Parallel sandboxes (default: one per core).")] = None,
+    jobs: Jobs = None,
     html_file: Annotated[Path | None, typer.Option("--html", help="Keep this HTML page up to date.")] = None,
 ) -> None:
     """Grade a lab again each time its kernel is saved, until Ctrl-C. The interpreter's answer comes first."""
@@ -152,9 +149,9 @@ def _device(wanted: DeviceChoice) -> Device:
     """The device to grade on, with what has to be said of it."""
     from grader.gpu.devices import choose
 
-    chosen, note = choose(wanted.value)
-    if note:
-        errors.print(f"[yellow]note:[/] {escape(note)}", soft_wrap=True)
+    chosen, remark = choose(wanted.value)
+    if remark:
+        note(remark)
     if chosen.sandbox == "none":
         errors.print(
             "[yellow]warning:[/] bubblewrap does not work here, so the kernel runs without a sandbox; "
@@ -222,7 +219,7 @@ def _write_page(path: Path, report: Report, *, traffic: bool = False, reload_sec
         from grader.pipeline.page_traffic import counted
         from grader.reporting.page import page
     except ImportError as missing:
-        errors.print(f"[yellow]note:[/] no HTML page was written: {escape(str(missing))}; run `pip install jinja2`")
+        note(f"no HTML page was written: {missing}; run `pip install jinja2`")
         return False
     write_whole(path, page(report, counted(report) if traffic else {}, reload_seconds=reload_seconds))
     return True

@@ -10,8 +10,9 @@ import typer
 from rich.markup import escape
 from rich.table import Table
 
-from grader.cli.arguments import Commands, DeviceChoice, errors, labs_named, refuse
+from grader.cli.arguments import Commands, errors, labs_named, refuse
 from grader.cli.grade import grade, watch
+from grader.cli.options import DeviceChoice, DeviceOption, Html, Labs, Profile
 from grader.client import Client, points, sign_in
 from grader.reporting.text import Terminal, prose
 
@@ -30,12 +31,6 @@ Lab = Annotated[str, typer.Argument(help="The lab, such as w8a8.")]
 Where = Annotated[
     Path | None, typer.Argument(help="A .py, an .ipynb or a folder (default: notebooks/, assignment/ or here).")
 ]
-Labs = Annotated[list[str] | None, typer.Option("--lab", help="Only this lab; can be repeated.")]
-Device = Annotated[DeviceChoice, typer.Option(help="auto: the GPU if there is one.")]
-Profile = Annotated[
-    bool, typer.Option("--profile", help="On a GPU: where the kernel's time goes, line by line (Nsight Compute).")
-]
-Html = Annotated[Path | None, typer.Option("--html", help="Write the report as one HTML page to this file.")]
 
 
 def _work(path: Path | None) -> Path:
@@ -52,7 +47,7 @@ def check(lab: Lab, path: Where = None) -> None:
 def grade_here(
     path: Where = None,
     lab: Labs = None,
-    device: Device = DeviceChoice.auto,
+    device: DeviceOption = DeviceChoice.auto,
     html_file: Html = None,
     profile: Profile = False,
 ) -> None:
@@ -62,7 +57,7 @@ def grade_here(
 
 @app.command(name="watch")
 def watch_here(
-    path: Where = None, lab: Labs = None, device: Device = DeviceChoice.auto, html_file: Html = None
+    path: Where = None, lab: Labs = None, device: DeviceOption = DeviceChoice.auto, html_file: Html = None
 ) -> None:
     """Grade on this machine whenever the work is saved, until Ctrl-C."""
     watch(_work(path), lab=lab, device=device, html_file=html_file)

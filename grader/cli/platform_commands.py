@@ -9,6 +9,7 @@ from typing import Annotated
 import typer
 
 from grader.cli.arguments import labs_named, refuse
+from grader.cli.options import Labs
 
 
 class HiddenChoice(StrEnum):
@@ -22,7 +23,7 @@ class HiddenChoice(StrEnum):
 
 def gradescope(
     out: Annotated[Path, typer.Argument(help="The archive to write.")] = Path("autograder.zip"),
-    lab: Annotated[list[str] | None, typer.Option("--lab", help="Only this lab; can be repeated.")] = None,
+    lab: Labs = None,
     hidden: Annotated[
         HiddenChoice, typer.Option(help="When students see the verdicts on hidden cases.")
     ] = HiddenChoice.after_published,
@@ -54,7 +55,7 @@ def gradescope(
 
 def classroom50(
     out: Annotated[Path, typer.Argument(help="The archive to write.")] = Path("classroom50.zip"),
-    lab: Annotated[list[str] | None, typer.Option("--lab", help="Only this lab; can be repeated.")] = None,
+    lab: Labs = None,
 ) -> None:
     """Write an assignment's bundle to unpack into the autograders of Classroom 50."""
     from grader.classroom.gradescope.package import write_classroom50

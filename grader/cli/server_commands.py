@@ -14,10 +14,9 @@ from typing import Annotated
 import typer
 from rich.markup import escape
 
-from grader.cli.arguments import GRADER_FAILED, DeviceChoice, cores, errors, labs_named, refuse
+from grader.cli.arguments import cores, errors, labs_named, note, refuse, stopped
 from grader.cli.class_commands import (
     DEADLINES,
-    EngineChoice,
     class_device,
     engine_starter,
     random_secrets,
@@ -25,6 +24,7 @@ from grader.cli.class_commands import (
     utc,
     worker_count,
 )
+from grader.cli.options import Accelerator, Address, ClassDevice, DeviceChoice, EngineChoice, EngineOption, Labs
 from grader.client import LOOPBACK
 
 DEFAULT = Path("course.sqlite")
@@ -40,10 +40,8 @@ def serve(
         str, typer.Option(help="Address to listen on; others than this machine come by a proxy with TLS.")
     ] = "127.0.0.1",
     port: Annotated[int, typer.Option(min=0, max=65535)] = 8400,
-    lab: Annotated[list[str] | None, typer.Option("--lab", help="Only this lab; can be repeated.")] = None,
-    device: Annotated[
-        DeviceChoice, typer.Option(help="auto: every visible GPU, or the CPU if there is none.")
-    ] = DeviceChoice.auto,
+    lab: Labs = None,
+    device: ClassDevice = DeviceChoice.auto,
     jobs: Annotated[
         int | None, typer.Option(min=1, help="Sandboxes of one kernel at a time (default: a quarter of the cores).")
     ] = None,
@@ -52,9 +50,9 @@ def serve(
     secrets_file: Annotated[
         Path | None, typer.Option("--secrets", help="Seed and hidden cases, as in a batch.")
     ] = None,
-    engine: Annotated[EngineChoice, typer.Option(help="local: this machine; ray: a cluster.")] = EngineChoice.local,
-    address: Annotated[str | None, typer.Option(help="Address of the Ray cluster.")] = None,
-    accelerator: Annotated[str | None, typer.Option(help="In a mixed cluster, Ray's name of the GPU.")] = None,
+    engine: EngineOption = EngineChoice.local,
+    address: Address = None,
+    accelerator: Accelerator = None,
 ) -> None:
     """Serve a course: submissions, a fair queue, reports, a board. Exit status: 2 invalid arguments, 3 the server failed."""
     require_packages()
@@ -76,9 +74,7 @@ def serve(
     from grader.judging.rubric import load_rubric
 
     labs = labs_named(lab)
-    if engine is not EngineChoice.ray and (address or accelerator):
-        raise refuse("--address and --accelerator belong to --engine ray; add that, or leave them out")
-    chosen = class_device(device, engine, address)
+    chosen = class_device(device, engine, address, accelerator)
     each = jobs or max(1, min(MOST_JOBS, cores() // 4))
     count = visible_gpus() if chosen.kind == "cuda" else 0
     try:
@@ -87,9 +83,7 @@ def serve(
         if due is not None:
             store.set(DUE, utc(due).isoformat())  # type: ignore[union-attr]
         if not any(fine for _, fine in store.members()):
-            errors.print(
-                f"[yellow]note:[/] nobody has a token yet; run `python -m grader tokens {escape(str(database))} --roster FILE`"
-            )
+            note(f"nobody has a token yet; run `python -m grader tokens {database} --roster FILE`")
         with WorkerPool(worker_count(engine, chosen, None)) as pool, Journal(database) as journal:
             pool.submit(FIRST, os.getpid)  # from the main thread, which has to begin what workers are forked from
             found = secrets_in_force(secrets_file, near=Path.cwd())
@@ -106,9 +100,7 @@ def serve(
                 soft_wrap=True,
             )
             if host not in LOOPBACK:
-                errors.print(
-                    "[yellow]note:[/] tokens travel unencrypted unless a proxy with TLS is in front; see docs/server.md"
-                )
+                note("tokens travel unencrypted unless a proxy with TLS is in front; see docs/server.md")
             uvicorn.run(
                 application(service),
                 host=host,
@@ -127,8 +119,7 @@ def serve(
             )
             dispatcher.stop()
     except JournalFull as problem:
-        errors.print(f"[red]stopped:[/] {escape(str(problem))}", soft_wrap=True)
-        raise typer.Exit(GRADER_FAILED) from None
+        raise stopped(str(problem)) from None
 
 
 def tokens(
