@@ -10,7 +10,7 @@ from typing import Annotated
 import typer
 
 from grader.cli.arguments import Commands, cores, errors, graphics_card, refuse
-from grader.cli.options import DeviceChoice, DeviceOption
+from grader.cli.options import DeviceOption
 from grader.model import Device
 from grader.reporting.atomic import write_whole
 from grader.reporting.benchmarks import SHOWN
@@ -109,7 +109,7 @@ def students(
     ] = "",
     count: Annotated[int | None, typer.Option("--students", min=1, help="How many; default: as many as cores.")] = None,
     equal: Annotated[float, typer.Option(min=0, max=1, help="The share that hands in the same kernels.")] = 0.0,
-    device: DeviceOption = DeviceChoice.auto,
+    device: DeviceOption = "auto",
     engine: Annotated[str, typer.Option(help="local, or ray.")] = "local",
     add: Annotated[bool, typer.Option("--add", help="Keep the runs that the record has.")] = False,
 ) -> None:
@@ -119,7 +119,7 @@ def students(
     from grader.judging.rubric import slug
 
     try:
-        chosen, _ = choose(device.value)
+        chosen, _ = choose(device)
         pairs = [one.partition(":") for one in wanted.split(",")] if wanted else []
         numbers = [(int(count), int(gpus or 1)) for count, _, gpus in pairs] or [(cores(), 1)]
     except ValueError as problem:
@@ -147,7 +147,7 @@ def serving(
     idle: Annotated[int, typer.Option(min=0, help="How many are submitted one after the other, then.")] = 6,
     limit: Annotated[float, typer.Option(help="Seconds that the queue is waited for.")] = 150.0,
     jobs: Annotated[int | None, typer.Option(min=1, help="As `serve` has it.")] = None,
-    device: DeviceOption = DeviceChoice.auto,
+    device: DeviceOption = "auto",
     json_file: Annotated[
         Path | None, typer.Option("--json", help="Where to write the record; default: bench/results/serving_<gpu>.json.")
     ] = None,
@@ -159,7 +159,7 @@ def serving(
     from grader.judging.rubric import slug
     from grader.labs import all_labs
 
-    chosen, _ = choose(device.value)
+    chosen, _ = choose(device)
     labs = lab or [name for name, one in all_labs().items() if not one.bonus]
     arguments = ["--jobs", str(jobs)] if jobs else []
     gpus = visible_gpus() if chosen.kind == "cuda" else 0

@@ -5,11 +5,10 @@ from __future__ import annotations
 import contextlib
 import time
 from datetime import UTC, datetime, timedelta
-from enum import StrEnum
 from importlib.util import find_spec
 from pathlib import Path
 from secrets import token_hex
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 from rich.live import Live
@@ -51,20 +50,6 @@ LOG_SECONDS = 30.0
 """Between two lines of progress in a log file."""
 
 
-class AttemptChoice(StrEnum):
-    """Which of a student's submissions counts."""
-
-    last = "last"
-    best = "best"
-
-
-class OutOf(StrEnum):
-    """What the gradebook's columns are out of."""
-
-    all = "all"
-    gradable = "gradable"
-
-
 def batch(
     path: Annotated[
         Path | None, typer.Argument(help="nbgrader's submitted/, a folder of folders, or a bulk download (zip).")
@@ -87,15 +72,15 @@ def batch(
         Path | None, typer.Option("--roster", help="Who is in the class, extensions and corrections (CSV).")
     ] = None,
     lab: Labs = None,
-    device: ClassDevice = DeviceChoice.auto,
+    device: ClassDevice = "auto",
     jobs: Annotated[int | None, typer.Option(min=1, help="Worker processes (default: one per core).")] = None,
     assignment: Annotated[str | None, typer.Option(help="Only this nbgrader assignment.")] = None,
     only: Annotated[list[str] | None, typer.Option(help="Only this student; can be repeated.")] = None,
     since: Annotated[datetime | None, typer.Option(formats=TIMES, help="Only work submitted since then (UTC).")] = None,
     regrade: Annotated[bool, typer.Option("--regrade", help="Ignore the journal and grade everything again.")] = False,
     attempts: Annotated[
-        AttemptChoice, typer.Option(help="Which of a student's submissions counts.")
-    ] = AttemptChoice.last,
+        Literal["last", "best"], typer.Option(help="Which of a student's submissions counts.")
+    ] = "last",
     due: Annotated[
         datetime | None, typer.Option(formats=DEADLINES, help="Deadline (UTC), such as '2026-11-20 23:59'.")
     ] = None,
@@ -110,12 +95,13 @@ def batch(
         ),
     ] = None,
     out_of: Annotated[
-        OutOf, typer.Option(help="What marks are out of: all points, or those to be earned on this machine.")
-    ] = OutOf.all,
+        Literal["all", "gradable"],
+        typer.Option(help="What marks are out of: all points, or those to be earned on this machine."),
+    ] = "all",
     gradebook: Annotated[
         str | None, typer.Option(help="Also write the scores to this nbgrader database, such as gradebook.db.")
     ] = None,
-    engine: EngineOption = EngineChoice.local,
+    engine: EngineOption = "local",
     address: Address = None,
     accelerator: Accelerator = None,
 ) -> None:
@@ -153,7 +139,7 @@ def batch(
         rubric, tiers = load_rubric(), tiers_of(chosen)
         store = _course_store(server) if server else None
         due = due or (store.due if store else None)
-        rules = Rules(attempts.value, utc(due), late_percent, free_days, out_of.value)
+        rules = Rules(attempts, utc(due), late_percent, free_days, out_of)
         roster = load_roster(roster_file) if roster_file else Roster()
         with (
             WorkerPool(worker_count(engine, chosen, jobs)) as pool,
@@ -236,13 +222,13 @@ def class_device(wanted: DeviceChoice, engine: EngineChoice, address: str | None
     """The device record of the batch. Without a sandbox there is no grading of others' work."""
     from grader.gpu.devices import choose
 
-    if engine is not EngineChoice.ray and (address or accelerator):
+    if engine != "ray" and (address or accelerator):
         raise refuse("--address and --accelerator belong to --engine ray; add that, or leave them out")
-    if engine is EngineChoice.ray:
+    if engine == "ray":
         from grader.classroom.batch.ray_engine import connect
 
-        return connect(address, wanted.value)
-    chosen, remark = choose(wanted.value)
+        return connect(address, wanted)
+    chosen, remark = choose(wanted)
     if chosen.sandbox == "none":
         raise refuse(
             "bubblewrap does not work here, and other people's work is graded only in a sandbox; see `python -m grader doctor`"
@@ -268,7 +254,7 @@ def worker_count(choice: EngineChoice, device: Device, jobs: int | None) -> int:
     from grader.gpu.devices import visible_gpus
 
     count = jobs or cores()
-    return max(1, count - visible_gpus()) if choice is EngineChoice.local and device.kind == "cuda" else count
+    return max(1, count - visible_gpus()) if choice == "local" and device.kind == "cuda" else count
 
 
 def engine_starter(choice: EngineChoice, accelerator: str | None, setup: Setup, pool: WorkerPool) -> Starter:
@@ -276,7 +262,7 @@ def engine_starter(choice: EngineChoice, accelerator: str | None, setup: Setup, 
     from grader.classroom.batch.local import LocalEngine
     from grader.gpu.devices import visible_gpus
 
-    if choice is EngineChoice.ray:
+    if choice == "ray":
         from grader.classroom.batch.ray_engine import RayEngine
 
         return lambda: RayEngine(setup, accelerator=accelerator)

@@ -37,7 +37,7 @@ WATCH_SEED = 20
 def grade(
     path: Work,
     lab: Labs = None,
-    device: DeviceOption = DeviceChoice.auto,
+    device: DeviceOption = "auto",
     seed: Annotated[
         int | None, typer.Option(help="Seed of the correctness inputs (default: a new one each time).")
     ] = None,
@@ -54,7 +54,7 @@ def grade(
 ) -> None:
     """Grade one submission. Exit status: 0 graded, 2 invalid arguments, 3 the grader failed."""
     _warm_up(path)
-    if path.exists() and device is not DeviceChoice.cpu:
+    if path.exists() and device != "cpu":
         prestart()
     stand_in()
     from grader.reporting.document import document
@@ -103,7 +103,7 @@ def grade(
 def watch(
     path: Work,
     lab: Labs = None,
-    device: DeviceOption = DeviceChoice.auto,
+    device: DeviceOption = "auto",
     seed: Annotated[
         int | None, typer.Option(help="Seed of the correctness inputs (default: always the same).")
     ] = WATCH_SEED,
@@ -149,7 +149,7 @@ def _device(wanted: DeviceChoice) -> Device:
     """The device to grade on, with what has to be said of it."""
     from grader.gpu.devices import choose
 
-    chosen, remark = choose(wanted.value)
+    chosen, remark = choose(wanted)
     if remark:
         note(remark)
     if chosen.sandbox == "none":

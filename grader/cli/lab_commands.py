@@ -12,7 +12,7 @@ from rich.table import Table
 
 from grader.cli.arguments import Commands, errors, labs_named, refuse
 from grader.cli.grade import grade, watch
-from grader.cli.options import DeviceChoice, DeviceOption, Html, Labs, Profile
+from grader.cli.options import DeviceOption, Html, Labs, Profile
 from grader.client import Client, points, sign_in
 from grader.reporting.text import Terminal, prose
 
@@ -40,14 +40,14 @@ def _work(path: Path | None) -> Path:
 @app.command()
 def check(lab: Lab, path: Where = None) -> None:
     """Check one lab's kernel on Triton's interpreter: right or wrong, and why. No speed, no GPU."""
-    grade(_work(path), lab=[lab], device=DeviceChoice.cpu)
+    grade(_work(path), lab=[lab], device="cpu")
 
 
 @app.command(name="grade")
 def grade_here(
     path: Where = None,
     lab: Labs = None,
-    device: DeviceOption = DeviceChoice.auto,
+    device: DeviceOption = "auto",
     html_file: Html = None,
     profile: Profile = False,
 ) -> None:
@@ -56,9 +56,7 @@ def grade_here(
 
 
 @app.command(name="watch")
-def watch_here(
-    path: Where = None, lab: Labs = None, device: DeviceOption = DeviceChoice.auto, html_file: Html = None
-) -> None:
+def watch_here(path: Where = None, lab: Labs = None, device: DeviceOption = "auto", html_file: Html = None) -> None:
     """Grade on this machine whenever the work is saved, until Ctrl-C."""
     watch(_work(path), lab=lab, device=device, html_file=html_file)
 

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from enum import StrEnum
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Literal
 
 import typer
 
@@ -12,17 +11,10 @@ from grader.classroom.gradebook import ASSIGNMENT, BONUS
 from grader.cli.arguments import refuse
 
 
-class CourseLanguage(StrEnum):
-    """What language a course's notebooks are in."""
-
-    en = "en"
-    zh = "zh"
-
-
 def course(
     folder: Annotated[Path, typer.Argument(help="Folder of the course; created if missing.")] = Path("course"),
     assignment: Annotated[str, typer.Option(help="Name of the assignment.")] = ASSIGNMENT,
-    language: Annotated[CourseLanguage, typer.Option(help="Language of the notebooks.")] = CourseLanguage.en,
+    language: Annotated[Literal["en", "zh"], typer.Option(help="Language of the notebooks.")] = "en",
 ) -> None:
     """Make an nbgrader course from the notebooks, in which `nbgrader autograde` and formgrader run this grader."""
     from grader.classroom.gradebook.course import make_course
@@ -31,7 +23,7 @@ def course(
 
     try:
         hidden = secrets_in_force(near=folder).sentence(all_labs().values())
-        written = make_course(Path.cwd(), folder, assignment, "zh" if language is CourseLanguage.zh else "en")
+        written = make_course(Path.cwd(), folder, assignment, language)
     except OSError as problem:
         raise refuse(
             f"{problem.filename or folder} cannot be written ({problem.strerror}); choose another folder"

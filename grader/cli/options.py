@@ -2,21 +2,13 @@
 
 from __future__ import annotations
 
-from enum import StrEnum
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Literal
 
 import typer
 
-
-class DeviceChoice(StrEnum):
-    """Where to run kernels."""
-
-    auto = "auto"
-    cpu = "cpu"
-    cuda = "cuda"
-
-
+DeviceChoice = Literal["auto", "cpu", "cuda"]
+EngineChoice = Literal["local", "ray"]
 Labs = Annotated[list[str] | None, typer.Option("--lab", help="Only this lab; can be repeated.")]
 DeviceOption = Annotated[DeviceChoice, typer.Option(help="auto: the GPU if there is one.")]
 Work = Annotated[Path, typer.Argument(help="A .py, an .ipynb, or a folder of them.")]
@@ -25,15 +17,6 @@ Html = Annotated[Path | None, typer.Option("--html", help="Write the report as o
 Profile = Annotated[
     bool, typer.Option("--profile", help="On a GPU: where the time goes, line by line (Nsight Compute's ncu).")
 ]
-
-
-class EngineChoice(StrEnum):
-    """What spreads the work."""
-
-    local = "local"
-    ray = "ray"
-
-
 ClassDevice = Annotated[DeviceChoice, typer.Option(help="auto: every visible GPU, or the CPU if there is none.")]
 EngineOption = Annotated[EngineChoice, typer.Option(help="local: this machine; ray: a cluster.")]
 Address = Annotated[str | None, typer.Option(help="Address of the Ray cluster (default: start one on this machine).")]

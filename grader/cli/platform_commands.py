@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from enum import StrEnum
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Literal
 
 import typer
 
@@ -12,21 +11,13 @@ from grader.cli.arguments import labs_named, refuse
 from grader.cli.options import Labs
 
 
-class HiddenChoice(StrEnum):
-    """When students see the verdicts on hidden cases."""
-
-    after_published = "after_published"
-    after_due_date = "after_due_date"
-    hidden = "hidden"
-    visible = "visible"
-
-
 def gradescope(
     out: Annotated[Path, typer.Argument(help="The archive to write.")] = Path("autograder.zip"),
     lab: Labs = None,
     hidden: Annotated[
-        HiddenChoice, typer.Option(help="When students see the verdicts on hidden cases.")
-    ] = HiddenChoice.after_published,
+        Literal["after_published", "after_due_date", "hidden", "visible"],
+        typer.Option(help="When students see the verdicts on hidden cases."),
+    ] = "after_published",
     secrets_file: Annotated[
         Path | None,
         typer.Option(
@@ -43,7 +34,7 @@ def gradescope(
     labs = [lab.id for lab in wanted]
     try:
         found = secrets_in_force(secrets_file, near=Path.cwd())
-        members = write_archive(Path.cwd(), out, labs, hidden.value, found.path)
+        members = write_archive(Path.cwd(), out, labs, hidden, found.path)
     except OSError as problem:
         raise refuse(
             f"{problem.filename} cannot be used ({problem.strerror}); run this in the repository's root, and write to a "

@@ -24,7 +24,7 @@ from grader.cli.class_commands import (
     utc,
     worker_count,
 )
-from grader.cli.options import Accelerator, Address, ClassDevice, DeviceChoice, EngineChoice, EngineOption, Labs
+from grader.cli.options import Accelerator, Address, ClassDevice, EngineOption, Labs
 from grader.client import LOOPBACK
 
 DEFAULT = Path("course.sqlite")
@@ -41,7 +41,7 @@ def serve(
     ] = "127.0.0.1",
     port: Annotated[int, typer.Option(min=0, max=65535)] = 8400,
     lab: Labs = None,
-    device: ClassDevice = DeviceChoice.auto,
+    device: ClassDevice = "auto",
     jobs: Annotated[
         int | None, typer.Option(min=1, help="Sandboxes of one kernel at a time (default: a quarter of the cores).")
     ] = None,
@@ -50,7 +50,7 @@ def serve(
     secrets_file: Annotated[
         Path | None, typer.Option("--secrets", help="Seed and hidden cases, as in a batch.")
     ] = None,
-    engine: EngineOption = EngineChoice.local,
+    engine: EngineOption = "local",
     address: Address = None,
     accelerator: Accelerator = None,
 ) -> None:
