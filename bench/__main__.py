@@ -10,7 +10,7 @@ from typing import Annotated
 import typer
 
 from grader.cli.arguments import Commands, cores, errors, graphics_card, refuse
-from grader.cli.options import DeviceOption
+from grader.cli.command_options import DeviceOption
 from grader.model import Device
 from grader.reporting.atomic import write_whole
 from grader.reporting.benchmarks import SHOWN

@@ -17,7 +17,7 @@ from rich.text import Text
 
 from grader.cli.arguments import INTERRUPTED, cores, errors, labs_named, note, refuse, stopped
 from grader.cli.class_summary import say_what_became_of, some, summary
-from grader.cli.options import Accelerator, Address, ClassDevice, DeviceChoice, EngineChoice, EngineOption, Labs
+from grader.cli.command_options import Accelerator, Address, ClassDevice, DeviceChoice, EngineChoice, EngineOption, Labs
 from grader.late_torch import stand_in
 from grader.unusable import Unusable
 

@@ -14,7 +14,7 @@ from rich.progress import BarColumn, SpinnerColumn, TextColumn, TimeElapsedColum
 from rich.progress import Progress as Bars
 
 from grader.cli.arguments import GRADER_FAILED, INTERRUPTED, errors, labs_named, note, refuse
-from grader.cli.options import DeviceChoice, DeviceOption, Html, Jobs, Labs, Profile, Work
+from grader.cli.command_options import DeviceChoice, DeviceOption, Html, Jobs, Labs, Profile, Work
 from grader.late_torch import begin, stand_in
 from grader.reporting.atomic import write_whole
 from grader.reporting.text import Terminal, json_text

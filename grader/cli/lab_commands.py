@@ -11,8 +11,8 @@ from rich.markup import escape
 from rich.table import Table
 
 from grader.cli.arguments import Commands, errors, labs_named, refuse
+from grader.cli.command_options import DeviceOption, Html, Labs, Profile
 from grader.cli.grade import grade, watch
-from grader.cli.options import DeviceOption, Html, Labs, Profile
 from grader.client import Client, points, sign_in
 from grader.reporting.text import Terminal, prose
 

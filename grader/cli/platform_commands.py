@@ -8,7 +8,7 @@ from typing import Annotated, Literal
 import typer
 
 from grader.cli.arguments import labs_named, refuse
-from grader.cli.options import Labs
+from grader.cli.command_options import Labs
 
 
 def gradescope(

@@ -24,7 +24,7 @@ from grader.cli.class_commands import (
     utc,
     worker_count,
 )
-from grader.cli.options import Accelerator, Address, ClassDevice, EngineOption, Labs
+from grader.cli.command_options import Accelerator, Address, ClassDevice, EngineOption, Labs
 from grader.client import LOOPBACK
 
 DEFAULT = Path("course.sqlite")

@@ -13,7 +13,7 @@ Platform = Literal["", "canvas", "moodle", "gradescope", "clone"]
 
 
 @dataclass(frozen=True)
-class Layout:
+class NamePattern:
     """How a platform names what was handed in, and how the parts of such a name make the student and the submission."""
 
     platform: Platform
@@ -22,20 +22,20 @@ class Layout:
     submission: str
 
 
-LAYOUTS = (
-    Layout(
+NAME_PATTERNS = (
+    NamePattern(
         "moodle",
         r"(?P<name>.+)_(?P<number>\d+)_assignsubmission_(file|onlinetext)(_(?P<file>.+)?)?",
         "{name}",
         "moodle participant {number}",
     ),
-    Layout(
+    NamePattern(
         "canvas",
         r"(?P<late>LATE_)?(?P<code>anon_\w+?)_(?P<attachment>\d{1,30})_(?P<file>.+)",
         "{code}",
         "canvas user {code}",
     ),
-    Layout(
+    NamePattern(
         "canvas",
         r"(?P<name>[^/]+?)_(?P<late>LATE_)?(?P<number>\d+)_((?P<attachment>\d{1,30})_(?P<file>.+)|(?P<typed>(text|link)\.html))",
         "{name}_{number}",
@@ -67,16 +67,16 @@ class Named:
 
 def named(name: str, *platforms: Platform) -> Named | None:
     """What a platform's name for a file or folder says; None for a name that is no platform's, or none of these."""
-    for layout in LAYOUTS:
-        if (not platforms or layout.platform in platforms) and (found := re.fullmatch(layout.pattern, name)):
+    for known in NAME_PATTERNS:
+        if (not platforms or known.platform in platforms) and (found := re.fullmatch(known.pattern, name)):
             parts = {"number": "", "late": "", "attachment": "", "typed": "", **found.groupdict("")}
             file, typed = parts["file"], parts["typed"]
             return Named(
-                layout.platform,
-                layout.student.format(**parts),
+                known.platform,
+                known.student.format(**parts),
                 parts["number"],
                 file or typed or name,
-                layout.submission.format(**parts),
+                known.submission.format(**parts),
                 bool(parts["late"]),
                 int(parts["attachment"] or 0),
                 "" if typed else name.removesuffix(file) if file else f"{name}/",
