@@ -6,7 +6,7 @@ import os
 import secrets
 import tempfile
 import tomllib
-from contextlib import nullcontext
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, replace
 from functools import cache
 from pathlib import Path
@@ -141,7 +141,7 @@ def graded(
     return document(grade(path, chosen, options, all_labs=bool(labs)))
 
 
-def graded_as_read(path: Path, lab: Lab, *, jobs: int = 1, brief: bool = False) -> dict[str, Any]:
+def graded_as_read(path: Path, lab: Lab, *, jobs: int = 1, seed: int | None = None, brief: bool = False) -> dict[str, Any]:
     """The JSON document of one lab, its kernel read by Triton's front end and not compiled further, which takes less time.
 
     brief: nor even read by it, and no failure is explained, which takes half of the rest.
@@ -151,10 +151,15 @@ def graded_as_read(path: Path, lab: Lab, *, jobs: int = 1, brief: bool = False) 
     options = GradeOptions(choose("cpu")[0], jobs=jobs, capabilities=(90,))
     build = describe if brief else read_by_triton
     built = source if isinstance(source, Refusal) else build(lab, source, BuildOptions((90,), "check", jobs))
-    seed = secrets.randbits(48)
-    with patch("grader.pipeline.lab_report.reasons", _unexplained) if brief else nullcontext():
+    seed = secrets.randbits(48) if seed is None else seed
+    with explained(not brief):
         report = judge_on_cpu(lab, source, built, options, seed, load_rubric())
     return document(Report(submission.name, options.device, seed, {lab.id: report}, submission.notes))
+
+
+def explained(wanted: bool) -> AbstractContextManager[object]:
+    """Whether failures are explained meanwhile, which no verdict needs."""
+    return nullcontext() if wanted else patch("grader.pipeline.lab_report.reasons", _unexplained)
 
 
 def _unexplained(failure: Failure) -> Reasons:

@@ -57,14 +57,16 @@ def grade(
     if path.exists() and device != "cpu":
         prestart()
     stand_in()
-    from grader.reporting.document import document
-    from grader.reporting.junit import junit
-    from grader.reporting.terminal import show
-
     labs = labs_named(lab)
     _check_folders(json_file, html_file, junit_file)
     try:
         submission = _read(path, labs, all_labs=bool(lab))
+        from grader.pipeline.grading import with_facts
+        from grader.reporting.document import document
+        from grader.reporting.junit import junit
+        from grader.reporting.terminal import show
+
+        begin()  # after the imports, which would wait for torch
         chosen = _device(device)
         if profile and chosen.kind != "cuda":
             raise refuse(
@@ -76,8 +78,6 @@ def grade(
         report = replace(report, seconds=None if report.seconds is None else _since_start())
         show(report, Terminal(highlight=False), every=every)
         if json_file or html_file:
-            from grader.pipeline.grading import with_facts
-
             report = with_facts(report, submission, labs, options, built)
     except (typer.Exit, Unusable):
         raise
@@ -168,15 +168,12 @@ def _warm_up(path: Path) -> None:
 
 
 def _read(path: Path, labs: list[Lab], *, all_labs: bool) -> Submission:
-    """What was handed in; says what of it is graded, and begins to import torch, which takes longer than all before."""
+    """What was handed in; says what of it is graded."""
     from grader.reading import read
     from grader.reading.other_folders import with_work_in_other_folders
 
     submission = with_work_in_other_folders(read(path, labs, all_labs=all_labs), labs)
     errors.print(f"grading {', '.join(submission.labs)} of {escape(str(path))}", soft_wrap=True)
-    import grader.pipeline.grading  # noqa: F401 (imported later it would wait for torch, as all does that imports it)
-
-    begin()
     return submission
 
 

@@ -45,7 +45,7 @@ def class_of(rows) -> tuple[list[Graded], Roster]:
             name=person.name,
             number=person.canvas_id,
         )
-        mistake = person.name if number % 2 else "truncation"
+        mistake = f"of {person.name}" if number % 2 else "truncation"  # a name may be one of the catalogue
         known = graded(
             one,
             review=(f"{person.name} wrote to {person.email}",),

@@ -14,13 +14,10 @@ from grader.diagnosis.fit import fit
 from grader.diagnosis.observation import COLUMNS, Number, Observation, first_of_each, place_in
 from grader.diagnosis.provenance import Provenance
 from grader.diagnosis.tape import parse
-from grader.gpu.devices import choose
 from grader.labs import get_lab
 from grader.labs.edits import kernel_text
-from grader.pipeline.grading import GradeOptions, grade
-from grader.reporting.document import document
 from tests.relations import observed, recorded
-from tests.submissions import TESTS, corpus, styles
+from tests.submissions import TESTS, corpus, failed_cases, graded_as_read, styles
 
 RIGHT = sorted(
     path
@@ -283,7 +280,7 @@ def test_what_programs_beyond_the_grid_would_store_is_the_grids(name, place, tmp
     lab = name.split("_")[0]
     path = tmp_path / f"{lab}.py"
     path.write_text(kernel_text(f"tests/corpus/blind_2026_11_26{name.split('_')[1][0]}.toml:{name}", TESTS.parent), encoding="utf-8")
-    tests = document(grade(path, [get_lab(lab)], GradeOptions(choose("cpu")[0], seed=1, capabilities=(90,))))["labs"][lab]["tests"]
+    tests = graded_as_read(path, get_lab(lab), seed=1)["labs"][lab]["tests"]
     said = {test["diagnosis"] for test in tests if test.get("diagnosis")}
     assert len(said) == 1
     assert said.pop().startswith(place)
@@ -304,7 +301,7 @@ def test_a_program_has_a_number_for_each_axis_of_its_grid():
 def test_the_memory_check_advises_what_helps(corpus, name, words, tmp_path):
     path, lab = tmp_path / f"{name.split('_')[0]}.py", name.split("_")[0]
     path.write_text(kernel_text(f"tests/{corpus}.toml:{name}", TESTS.parent), encoding="utf-8")
-    tests = document(grade(path, [get_lab(lab)], GradeOptions(choose("cpu")[0], seed=1, capabilities=(90,))))["labs"][lab]["tests"]
+    tests = graded_as_read(path, get_lab(lab), seed=1)["labs"][lab]["tests"]
     memory = [test["message"] for test in tests if test["kind"] == "memory"]
     assert memory
     assert all(words in message for message in memory)
@@ -315,7 +312,7 @@ def test_the_memory_check_advises_what_helps(corpus, name, words, tmp_path):
 def test_something_is_observed_of_a_wrong_kernel(kernel, tmp_path):
     path = tmp_path / f"{kernel.lab}.py"
     path.write_text(kernel.source, encoding="utf-8")
-    report = document(grade(path, [get_lab(kernel.lab)], GradeOptions(choose("cpu")[0], seed=1, capabilities=(90,))))
+    report = graded_as_read(path, get_lab(kernel.lab), seed=1)
     tests = report["labs"][kernel.lab]["tests"]
     failed = [test for test in tests if test["status"] == "failed"]
     assert failed
@@ -410,11 +407,11 @@ def test_a_failure_of_the_diagnosis_costs_nothing_and_does_not_vanish(monkeypatc
     monkeypatch.setattr("grader.diagnosis.explaining.compare", broken)
     path = tmp_path / "w8a8.py"
     path.write_text(PLAIN["w8a8"].replace("-128.0", "-127.0"), encoding="utf-8")
-    report = grade(path, [get_lab("w8a8")], GradeOptions(choose("cpu")[0], seed=1, capabilities=(90,)))
-    lab = report.labs["w8a8"]
-    assert any("a defect of the grader" in one and "ZeroDivisionError" in one for one in lab.defects)
-    assert {test.name for test in lab.tests if test.status == "failed" and test.kind == "correctness"}
-    assert str(tmp_path) not in " ".join(lab.defects)
+    report = graded_as_read(path, get_lab("w8a8"), seed=1)
+    defects = report["labs"]["w8a8"]["defects"]
+    assert any("a defect of the grader" in one and "ZeroDivisionError" in one for one in defects)
+    assert failed_cases(report, "w8a8")
+    assert str(tmp_path) not in " ".join(defects)
 
 
 def test_a_sample_has_the_wrong_elements_alone():

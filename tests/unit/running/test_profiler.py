@@ -114,6 +114,9 @@ def test_why_there_is_no_profile(tmp_path, monkeypatch, script, why):
     monkeypatch.setattr(profiler, "installed", lambda: str(tool))
     with pytest.raises(NoProfile, match=why):
         profile(LAB, BUNDLE, [PAIR], 90, "0")
+
+
+def test_without_ncu_it_is_said_that_it_is_not_installed(monkeypatch):
     monkeypatch.setattr(profiler, "installed", lambda: None)
     with pytest.raises(NoProfile, match="is not installed here; Proton took no samples"):
         profile(LAB, BUNDLE, [PAIR], 90, "0")
