@@ -78,21 +78,22 @@ def operands(lab_id: str, problem: Problem) -> Operands:
 
 
 def multiplied(lab_id: str, problem: Problem) -> tuple[torch.Tensor, torch.Tensor]:
-    """A [M, K] and W [N, K] as the lab's own reference hands them to `matmul_reference`."""
+    """A [M, K] and W [N, K] as the lab's own reference hands them to the function of `bound` that it uses."""
     seen: list[tuple[torch.Tensor, torch.Tensor]] = []
     lab = get_lab(lab_id)
     module = sys.modules[lab.reference.__module__]
-    original = module.matmul_reference
+    name = next(one for one in ("weight_only_reference", "matmul_reference") if hasattr(module, one))
+    original = getattr(module, name)
 
     def listen(a: torch.Tensor, w: torch.Tensor, **rest: Any) -> Reference:
         seen.append((a, w))
         return original(a, w, **rest)
 
-    module.matmul_reference = listen
+    setattr(module, name, listen)
     try:
         lab.reference(problem, 1)
     finally:
-        module.matmul_reference = original
+        setattr(module, name, original)
     return seen[0]
 
 

@@ -26,6 +26,7 @@ governed by how far a single one strays: two that cancel may each be 3 s large o
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 
 import torch
 
@@ -85,3 +86,17 @@ def matmul_reference(
     square += (float(torch.linalg.norm(off)) / norm) ** 2
     square += 2 * BOTH_CONFIDENCE * U_FP16 * float(torch.linalg.norm(off * rounded)) / norm**2
     return Reference(y=y, bound=bound, frobenius=math.sqrt(square))
+
+
+def weight_only_reference(
+    a: torch.Tensor, w: torch.Tensor, *, roundings: int, variants: Sequence[torch.Tensor] = ()
+) -> Reference:
+    """`matmul_reference` for a kernel that makes its weight W, exact in fp32, of integers and scales before the product.
+
+    Permitted is that it rounds W to fp16, cuts it to the eleven bits of TF32, or makes one of these variants of it, float64 [N, K]: by how
+    much that moves an element of Y is known exactly, so no more than that is allowed.
+    """
+    cut = (w.float().view(torch.int32) & ~0x1FFF).view(torch.float32).double()
+    moved = [(a @ (made - w).t()).abs() for made in (w.to(torch.float16).double(), cut, *variants)]
+    permitted = (1 + 2 * U_FP16) * torch.stack(moved).amax(dim=0)
+    return matmul_reference(a, w, roundings=roundings, permitted=permitted)

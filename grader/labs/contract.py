@@ -42,6 +42,40 @@ class Launchable(Protocol):
         """Whether students learn nothing of this case but its verdict."""
 
 
+def cdiv(a: int, b: int) -> int:
+    """Ceiling division, as triton.cdiv."""
+    return -(-a // b)
+
+
+def integers(names: str) -> tuple[Parameter, ...]:
+    """A kernel's integer parameters: sizes and strides, by names with a space between."""
+    return tuple(Parameter(name, "int") for name in names.split())
+
+
+def tiled_grid(M: int, N: int, K: int, meta: Mapping[str, Constant]) -> Grid:
+    """(cdiv(M, BLOCK_M) * cdiv(N, BLOCK_N), SPLIT_K): one program a tile of Y and a slice of K."""
+    split_k = meta.get("SPLIT_K", 1)
+    tiles = cdiv(M, _size(meta, "BLOCK_M")) * cdiv(N, _size(meta, "BLOCK_N"))
+    return (tiles, split_k if isinstance(split_k, int) else 1)
+
+
+def _size(meta: Mapping[str, Constant], name: str) -> int:
+    value = meta[name]
+    if not isinstance(value, int) or value < 1:
+        raise ValueError(f"{name} is {value!r}, expected a positive int")
+    return value
+
+
+def dense_operations(problem: Problem) -> int:
+    """2 M N K: every element of Y is a sum over all of K."""
+    return 2 * problem.scalars["M"] * problem.scalars["N"] * problem.scalars["K"]
+
+
+def block_row_grid(M: int, N: int, K: int, meta: Mapping[str, Constant]) -> Grid:
+    """(cdiv(M, BLOCK_M), N // BLOCK): one program a row tile of X and a block row of W."""
+    return (cdiv(M, _size(meta, "BLOCK_M")), N // _size(meta, "BLOCK"))
+
+
 @dataclass(frozen=True)
 class Lab:
     """One lab.
@@ -82,10 +116,10 @@ class Lab:
     baseline_weight: Callable[[Problem], torch.Tensor]
     timed_inputs: Callable[[Case, torch.Generator, torch.device, int, bool], Stack]
     project: Callable[[Stack, torch.Tensor], Projected]
-    default_grid: Callable[[int, int, int, Mapping[str, Constant]], Grid]
-    default_grid_text: str
     bytes_moved: Callable[[Problem], int]
-    operations: Callable[[Problem], int]
+    operations: Callable[[Problem], int] = dense_operations
+    default_grid: Callable[[int, int, int, Mapping[str, Constant]], Grid] = tiled_grid
+    default_grid_text: str = "(cdiv(M, BLOCK_M) * cdiv(N, BLOCK_N), meta.get('SPLIT_K', 1))"
     operand: Literal["fp16", "int8"] = "fp16"
     split_k: bool = True
     constants: Mapping[str, Constant] = field(default_factory=dict)
@@ -115,37 +149,3 @@ class Lab:
 
     def case(self, name: str) -> Case:
         return next(case for case in self.all_cases if case.name == name)
-
-
-def cdiv(a: int, b: int) -> int:
-    """Ceiling division, as triton.cdiv."""
-    return -(-a // b)
-
-
-def integers(names: str) -> tuple[Parameter, ...]:
-    """A kernel's integer parameters: sizes and strides, by names with a space between."""
-    return tuple(Parameter(name, "int") for name in names.split())
-
-
-def tiled_grid(M: int, N: int, K: int, meta: Mapping[str, Constant]) -> Grid:
-    """(cdiv(M, BLOCK_M) * cdiv(N, BLOCK_N), SPLIT_K): one program a tile of Y and a slice of K."""
-    split_k = meta.get("SPLIT_K", 1)
-    tiles = cdiv(M, _size(meta, "BLOCK_M")) * cdiv(N, _size(meta, "BLOCK_N"))
-    return (tiles, split_k if isinstance(split_k, int) else 1)
-
-
-def _size(meta: Mapping[str, Constant], name: str) -> int:
-    value = meta[name]
-    if not isinstance(value, int) or value < 1:
-        raise ValueError(f"{name} is {value!r}, expected a positive int")
-    return value
-
-
-def dense_operations(problem: Problem) -> int:
-    """2 M N K: every element of Y is a sum over all of K."""
-    return 2 * problem.scalars["M"] * problem.scalars["N"] * problem.scalars["K"]
-
-
-def block_row_grid(M: int, N: int, K: int, meta: Mapping[str, Constant]) -> Grid:
-    """(cdiv(M, BLOCK_M), N // BLOCK): one program a row tile of X and a block row of W."""
-    return (cdiv(M, _size(meta, "BLOCK_M")), N // _size(meta, "BLOCK"))

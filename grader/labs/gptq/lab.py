@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import torch
 
-from grader.labs.bound import U_FP16, matmul_reference
-from grader.labs.contract import Lab, dense_operations, integers, tiled_grid
+from grader.labs.bound import U_FP16, weight_only_reference
+from grader.labs.contract import Lab, integers
 from grader.labs.gptq.packing import levels, pack_weight, pack_zeros, spread
 from grader.labs.inputs import (
     activations,
@@ -231,24 +231,18 @@ def _half(values: torch.Tensor) -> torch.Tensor:
 def reference(problem: Problem, roundings: int) -> Reference:
     """fp64 product with the dequantised weight.
 
-    Permitted is that a kernel rounds (q - (z + 1)) s to fp16, or cuts it to the eleven bits of TF32; that it computes
-    q s - (z + 1) s in fp16, with either product rounded or fused; and that it leaves the zero points to the end, so that
-    an fp32 sum has terms of q s and of (z + 1) s. By how much the roundings of a weight move an element of Y is known
-    exactly, so no more than that is allowed.
+    Permitted is also that a kernel computes q s - (z + 1) s in fp16, with either product rounded or fused; and that it leaves the zero
+    points to the end, so that an fp32 sum has terms of q s and of (z + 1) s.
     """
-    a, w = problem.tensors["x_ptr"].double(), dequantised(problem)
     q, zeros, scales = levels(problem)
     levels_of_q, levels_of_zero = (q * scales).t(), (zeros * scales).t()
     variants = (
-        _half(w),
-        (w.float().view(torch.int32) & ~0x1FFF).view(torch.float32).double(),
         _half(_half(levels_of_q) - _half(levels_of_zero)),
         _half(levels_of_q - _half(levels_of_zero)),
         _half(_half(levels_of_q) - levels_of_zero),
     )
-    moved = torch.stack([(a @ (variant - w).t()).abs() for variant in variants]).amax(dim=0)
-    permitted = (1 + 2 * U_FP16) * moved
-    return matmul_reference(a, w, roundings=roundings, permitted=permitted)
+    a = problem.tensors["x_ptr"].double()
+    return weight_only_reference(a, dequantised(problem), roundings=roundings, variants=variants)
 
 
 def baseline_weight(problem: Problem) -> torch.Tensor:
@@ -285,9 +279,6 @@ LAB = Lab(
     baseline_weight=baseline_weight,
     timed_inputs=timed_inputs,
     project=project,
-    default_grid=tiled_grid,
-    default_grid_text="(cdiv(M, BLOCK_M) * cdiv(N, BLOCK_N), meta.get('SPLIT_K', 1))",
     bytes_moved=bytes_moved,
-    operations=dense_operations,
     bonus=True,
 )

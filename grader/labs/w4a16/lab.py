@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import torch
 
-from grader.labs.bound import U_FP16, matmul_reference
-from grader.labs.contract import Lab, dense_operations, integers, tiled_grid
+from grader.labs.bound import U_FP16, weight_only_reference
+from grader.labs.contract import Lab, integers
 from grader.labs.inputs import (
     activations,
     laid_out,
@@ -137,15 +137,8 @@ def dequantised(problem: Problem) -> torch.Tensor:
 
 
 def reference(problem: Problem, roundings: int) -> Reference:
-    """fp64 product with the dequantised weight.
-
-    q * s rounded to fp16, or cut to the eleven bits of TF32, before the product is permitted: by how much that moves
-    an element of Y is known exactly, so no more than that is allowed.
-    """
-    a, w = problem.tensors["x_ptr"].double(), dequantised(problem)
-    rounded, cut = w.to(torch.float16).double(), (w.float().view(torch.int32) & ~0x1FFF).view(torch.float32).double()
-    moved = torch.maximum((a @ (rounded - w).t()).abs(), (a @ (cut - w).t()).abs())
-    return matmul_reference(a, w, roundings=roundings, permitted=(1 + 2 * U_FP16) * moved)
+    """fp64 product with the dequantised weight."""
+    return weight_only_reference(problem.tensors["x_ptr"].double(), dequantised(problem), roundings=roundings)
 
 
 def baseline_weight(problem: Problem) -> torch.Tensor:
@@ -180,8 +173,5 @@ LAB = Lab(
     baseline_weight=baseline_weight,
     timed_inputs=timed_inputs,
     project=project,
-    default_grid=tiled_grid,
-    default_grid_text="(cdiv(M, BLOCK_M) * cdiv(N, BLOCK_N), meta.get('SPLIT_K', 1))",
     bytes_moved=bytes_moved,
-    operations=dense_operations,
 )

@@ -5,7 +5,7 @@ from __future__ import annotations
 import torch
 
 from grader.labs.bound import matmul_reference
-from grader.labs.contract import Lab, dense_operations, integers, tiled_grid
+from grader.labs.contract import Lab, integers
 from grader.labs.inputs import (
     activations,
     laid_out,
@@ -192,9 +192,6 @@ LAB = Lab(
     baseline_weight=baseline_weight,
     timed_inputs=timed_inputs,
     project=project,
-    default_grid=tiled_grid,
-    default_grid_text="(cdiv(M, BLOCK_M) * cdiv(N, BLOCK_N), meta.get('SPLIT_K', 1))",
     bytes_moved=bytes_moved,
-    operations=dense_operations,
     operand="int8",
 )
