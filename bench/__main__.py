@@ -9,7 +9,7 @@ from typing import Annotated
 
 import typer
 
-from grader.cli.arguments import Commands, cores, errors, graphics_card, refuse
+from grader.cli.arguments import application, cores, errors, graphics_card, refuse
 from grader.cli.command_options import DeviceOption
 from grader.model import Device
 from grader.reporting.atomic import write_whole
@@ -17,7 +17,7 @@ from grader.reporting.benchmarks import SHOWN
 from grader.reporting.whole_models import ModelRecord
 from grader.reporting.whole_models import to_json as model_to_json
 
-app = typer.Typer(cls=Commands, help=__doc__, no_args_is_help=True, add_completion=False, pretty_exceptions_enable=False)
+app = application(__doc__ or "")
 
 
 @app.command()

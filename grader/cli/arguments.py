@@ -50,6 +50,13 @@ class Commands(TyperGroup):
             raise refuse(str(problem)) from None
 
 
+def application(help_text: str) -> typer.Typer:
+    """A program of such commands."""
+    return typer.Typer(
+        cls=Commands, help=help_text, no_args_is_help=True, add_completion=False, pretty_exceptions_enable=False
+    )
+
+
 def labs_named(wanted: list[str] | None) -> list[Lab]:
     """The labs asked for, or all."""
     from grader.labs import all_labs

@@ -10,7 +10,7 @@ import typer
 from rich.markup import escape
 from rich.table import Table
 
-from grader.cli.arguments import Commands, errors, labs_named, refuse
+from grader.cli.arguments import application, errors, labs_named, refuse
 from grader.cli.command_options import DeviceOption, Html, Labs, Profile
 from grader.cli.grade import grade, watch
 from grader.client import Client, points, sign_in
@@ -19,13 +19,7 @@ from grader.reporting.text import Terminal, prose
 FOLDERS = ("notebooks", "assignment", ".")
 """Where a student's work is, when no path is given: the first of these that is there."""
 
-app = typer.Typer(
-    cls=Commands,
-    help="The student's command: check and grade here, submit to the course's server.",
-    no_args_is_help=True,
-    add_completion=False,
-    pretty_exceptions_enable=False,
-)
+app = application("The student's command: check and grade here, submit to the course's server.")
 
 Lab = Annotated[str, typer.Argument(help="The lab, such as w8a8.")]
 Where = Annotated[

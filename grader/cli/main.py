@@ -4,20 +4,12 @@ from __future__ import annotations
 
 from pathlib import Path
 
-import typer
-
-from grader.cli.arguments import Commands
+from grader.cli.arguments import application
 from grader.cli.grade import grade, watch
 from grader.cli.machine import calibrate, doctor
 from grader.cli.run import run
 
-app = typer.Typer(
-    cls=Commands,
-    help="Grades Triton kernels: correctness anywhere, speed on an NVIDIA GPU.",
-    no_args_is_help=True,
-    add_completion=False,
-    pretty_exceptions_enable=False,
-)
+app = application("Grades Triton kernels: correctness anywhere, speed on an NVIDIA GPU.")
 app.command()(grade)
 app.command()(watch)
 app.command()(doctor)

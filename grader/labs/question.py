@@ -49,6 +49,37 @@ class Question:
     pose: Callable[[Random], Posed]
 
 
+WIDTHS = (2048, 3072, 4096, 5120, 6144, 8192)
+"""N and K that are drawn."""
+
+GPUS = ((1, 120), (2, 300), (3, 900), (5, 1000))
+"""TB/s and TFLOP/s in fp16 of the GPUs that are drawn; none of them is for sale."""
+
+
+def most_to_gain(random: Random, kernel: str, weight_bytes: float, trap: str, tolerance: float) -> Posed:
+    """How many times as fast as dense fp16 a kernel with smaller weights can be. trap: what is wrong about the ratio of their bytes."""
+    M, N, K = random.choice((1, 8, 64, 96, 384, 1024)), *random.sample(WIDTHS, 2)
+    terabytes, teraflops = random.choice(GPUS)
+    compute = 2 * M * N * K / (teraflops * 1e6)
+    dense, small = (
+        (2 * M * K + weight * N * K + 2 * M * N) / (terabytes * 1e6) for weight in (2, weight_bytes)
+    )  # microseconds
+    answer = max(dense, compute) / max(small, compute)
+    return Posed(
+        f"M = {M}, N = {N}, K = {K}, on a GPU with {terabytes} TB/s and {teraflops} TFLOP/s in fp16; both kernels multiply in "
+        f"fp16. How many times as fast as dense fp16 can {kernel} be at most? Ignore the scales.",
+        answer,
+        "times",
+        "for each of the two kernels: the time of its bytes and the time of its operations; the longer one counts",
+        tolerance=tolerance,
+        traps=(
+            Trap(dense / small, "That is the ratio of the bytes: check whether the products take longer."),
+            Trap(2 / weight_bytes, trap),
+            Trap(1 / answer, "That is the inverse of the ratio."),
+        ),
+    )
+
+
 def questions_of(lab_id: str) -> dict[str, Question]:
     """The questions of a lab's notebook by name, in order; none for a lab without `questions.py`."""
     if not (Path(__file__).parent / lab_id / "questions.py").exists():

@@ -7,7 +7,7 @@ All are counted on the interpreter, on sizes of a few tiles, in a second or two;
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import cache
 
 from grader.labs import Lab
@@ -16,6 +16,7 @@ from grader.notebook.cells import NotYet, display, inputs, lab_named, sentence
 from grader.reading import read_executed
 from grader.reporting import memory_pictures, traffic_words
 from grader.reporting.compact import Remark
+from grader.reporting.pictures import Picture
 from grader.running.cpu import InterpretOptions
 from grader.traffic import GPUS, ORDERS, Order, Traffic, Uncounted, cache_of, count_tiles, tiles_of
 
@@ -38,7 +39,7 @@ def show_programs(lab_id: str, *, sizes: Sizes | None = None, config: int = 0) -
         raise NotYet(
             "No program stores anything to Y: there are no tiles to show. Store first, then run this cell again."
         )
-    display([_head(traffic), *_wrong(traffic)], [picture for picture in drawn if picture])
+    _show(traffic, [], drawn)
 
 
 def show_memory(lab_id: str, program: int = 0, *, sizes: Sizes | None = None, config: int = 0) -> None:
@@ -48,18 +49,19 @@ def show_memory(lab_id: str, program: int = 0, *, sizes: Sizes | None = None, co
         raise NotYet(f"There is no program {program}: this launch has {len(traffic.programs)}, counted from 0.")
     rows = [Remark(sentence, "") for sentence in traffic_words.traffic_rows(traffic)]
     drawn = [memory_pictures.one_program(traffic, program), memory_pictures.reads(traffic)]
-    display([_head(traffic), *_wrong(traffic), *rows], [picture for picture in drawn if picture])
+    _show(traffic, rows, drawn)
 
 
 def show_warp(lab_id: str, *, sizes: Sizes | None = None, config: int = 0) -> None:
     """For each load and store of a matrix the sectors that one warp touches, and who holds which element of a packed word."""
     traffic = _counted(lab_id, sizes, config, (4, 4), 2)
     matrices = [one for one in traffic.coalescing if one.offsets.ndim > 1 and one.kind != "atomic"]
-    drawn = [memory_pictures.coalesced(traffic, one) for one in matrices[:MOST_WARPS]]
-    if (held := memory_pictures.nibbles(traffic)) is not None:
-        drawn.append(held)
+    drawn = [
+        *(memory_pictures.coalesced(traffic, one) for one in matrices[:MOST_WARPS]),
+        memory_pictures.nibbles(traffic),
+    ]
     said = Remark("Threads are those of Triton's default layout: an assumption, since no GPU compiled this.", "dim")
-    display([_head(traffic), *_wrong(traffic), said], drawn)
+    _show(traffic, [said], drawn)
 
 
 def show_order(
@@ -86,7 +88,7 @@ def show_order(
         f"A model, not a measurement: waves of programs that run in lockstep, an L2 that evicts the oldest line{longer}.",
         "dim",
     )
-    display([_head(traffic), *_wrong(traffic), said], [picture] if picture else [])
+    _show(traffic, [said], [picture])
 
 
 def _own_order(traffic: Traffic, order: Swizzle) -> Order:
@@ -147,13 +149,10 @@ def _checked(lab: Lab, sizes: Sizes) -> Sizes:
     return (sizes[0], sizes[1], sizes[2])
 
 
-def _head(traffic: Traffic) -> Remark:
-    return Remark(traffic_words.summary(traffic), "cyan")
-
-
-def _wrong(traffic: Traffic) -> list[Remark]:
-    if not traffic.wrong:
-        return []
-    return [
-        Remark(f"Y is not right yet ({traffic.wrong}): this is what your kernel does, not what it should do.", "yellow")
-    ]
+def _show(traffic: Traffic, said: Sequence[Remark], pictures: Sequence[Picture | None]) -> None:
+    """Shows what was counted: the launch, that Y is wrong where it is, what is said of it, and what there is to draw."""
+    remarks = [Remark(traffic_words.summary(traffic), "cyan")]
+    if traffic.wrong:
+        words = f"Y is not right yet ({traffic.wrong}): this is what your kernel does, not what it should do."
+        remarks.append(Remark(words, "yellow"))
+    display([*remarks, *said], [picture for picture in pictures if picture])

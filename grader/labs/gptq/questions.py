@@ -4,9 +4,7 @@ from __future__ import annotations
 
 from random import Random
 
-from grader.labs.question import Posed, Question, Trap
-
-WIDTHS = (2048, 3072, 4096, 5120, 6144, 8192)
+from grader.labs.question import WIDTHS, Posed, Question, Trap
 
 
 def _bits(random: Random) -> Posed:

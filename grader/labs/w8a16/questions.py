@@ -4,11 +4,7 @@ from __future__ import annotations
 
 from random import Random
 
-from grader.labs.question import Posed, Question, Trap
-
-WIDTHS = (2048, 3072, 4096, 5120, 6144, 8192)
-GPUS = ((1, 120), (2, 300), (3, 900), (5, 1000))
-"""TB/s and TFLOP/s in fp16 of the GPUs that are drawn; none of them is for sale."""
+from grader.labs.question import WIDTHS, Posed, Question, Trap, most_to_gain
 
 
 def _bytes(random: Random) -> Posed:
@@ -31,26 +27,8 @@ def _bytes(random: Random) -> Posed:
 
 
 def _gain(random: Random) -> Posed:
-    M, N, K = random.choice((1, 8, 64, 96, 384, 1024)), *random.sample(WIDTHS, 2)
-    terabytes, teraflops = random.choice(GPUS)
-    compute = 2 * M * N * K / (teraflops * 1e6)
-    memory16, memory8 = (
-        (2 * M * K + weight * N * K + 2 * M * N) / (terabytes * 1e6) for weight in (2, 1)
-    )  # microseconds
-    answer = max(memory16, compute) / max(memory8, compute)
-    return Posed(
-        f"M = {M}, N = {N}, K = {K}, on a GPU with {terabytes} TB/s and {teraflops} TFLOP/s in fp16; both kernels multiply in "
-        "fp16. How many times as fast as dense fp16 can W8A16 be at most? Ignore the scales.",
-        answer,
-        "times",
-        "for each of the two kernels: the time of its bytes and the time of its operations; the longer one counts",
-        tolerance=0.02,
-        traps=(
-            Trap(memory16 / memory8, "That is the ratio of the bytes: check whether the products take longer."),
-            Trap(2, "Two is the ratio of the weights' bytes: X and Y move too, and the products take time."),
-            Trap(1 / answer, "That is the inverse of the ratio."),
-        ),
-    )
+    trap = "Two is the ratio of the weights' bytes: X and Y move too, and the products take time."
+    return most_to_gain(random, "W8A16", 1, trap, 0.02)
 
 
 def _overhead(random: Random) -> Posed:
