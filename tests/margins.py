@@ -176,6 +176,11 @@ def _blocks(problem: Problem) -> list[tuple[int, int]]:
     return found[:: max(1, len(found) // 40)]
 
 
+STEPS_THAT_SHOW = {"gptq": 3}
+"""Where a sum in fp16 shows from so many steps on: weights of gptq may be rounded three times, which moves Y as much as the only
+rounding of a sum of two steps."""
+
+
 def fp16_accumulator(judge: Judge, steps: tuple[int, ...] = STEPS) -> Iterator[torch.Tensor]:
     """Partial sums kept in fp16: steps of 16 to 128, either direction, the step's product in fp32 or fp16, scales after or before.
 
@@ -188,7 +193,7 @@ def fp16_accumulator(judge: Judge, steps: tuple[int, ...] = STEPS) -> Iterator[t
             partial = torch.stack([
                 part.left[:, k : k + step] @ part.right[:, k : k + step].t() for k in range(0, judge.case.K, step)
             ])
-            if int((partial != 0).sum(dim=0).max()) < 2:
+            if int((partial != 0).sum(dim=0).max()) < STEPS_THAT_SHOW.get(judge.lab.id, 2):
                 continue
             for order in (partial, partial.flip(0)):
                 for rounded in (False, True):
@@ -381,8 +386,10 @@ def other_roundings(judge: Judge) -> Iterator[torch.Tensor]:
         yield ((parts.left @ parts.right.t()).float() * (parts.rows[:, None] * parts.columns).float()).half()
     if judge.lab.id == "gptq":
         q, zeros, scales = (part.t() for part in levels(judge.problem))
-        yield (parts.left @ ((q * scales).half() - (zeros * scales).half()).double().t()).float().half()
-        yield (parts.left @ (q * scales - (zeros * scales).half().double()).half().double().t()).float().half()
+        half_q, half_zero = (q * scales).half().double(), (zeros * scales).half().double()
+        for w in (half_q - half_zero, half_q - zeros * scales, q * scales - half_zero):
+            for rounded in (w, w.half().double()):
+                yield (parts.left @ rounded.t()).float().half()
     if judge.lab.id in ("w4a16", "w8a16", "gptq"):
         w = parts.scaled.right
         cut = (w.float().view(torch.int32) & ~0x1FFF).view(torch.float32).double()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -31,7 +32,24 @@ def _saturated(x: np.ndarray) -> np.ndarray:
     return np.fmin(np.fmax(_flushed(x), 0), 1) + x.dtype.type(0)
 
 
-FLOAT = {
+def _byte_perm(low: np.ndarray, high: np.ndarray, selector: np.ndarray) -> np.ndarray:
+    """Four bytes of eight: each nibble of the selector, less its highest bit, says which."""
+    both = high.astype(np.int64) << 32 | low.astype(np.int64) & 0xFFFFFFFF
+    picked = np.zeros_like(both)
+    for at in range(0, 32, 8):
+        picked |= (both >> 8 * (selector.astype(np.int64) >> at // 2 & 7) & 0xFF) << at
+    return picked.astype(np.int32)
+
+
+def _bits(x: np.ndarray) -> np.ndarray:
+    return x.astype(np.float32).view(np.int32)
+
+
+def _number(x: np.ndarray) -> np.ndarray:
+    return x.astype(np.int32).view(np.float32)
+
+
+FLOAT: dict[str, Callable[..., Any]] = {
     "rint": np.rint, "nearbyint": np.rint, "round": _half_away, "trunc": np.trunc, "floor": np.floor,
     "ceil": lambda x: np.ceil(_flushed(x)),
     "abs": np.abs, "fabs": np.abs, "sqrt": np.sqrt, "exp": np.exp, "exp2": np.exp2, "log": np.log, "log2": np.log2,
@@ -43,10 +61,13 @@ FLOAT = {
     "saturatef": _saturated,
     "fast_dividef": approximated(np.divide), "rcp_rn": lambda x: (1 / x).astype(x.dtype),
 }  # fmt: skip
-INTEGER = {
+INTEGER: dict[str, tuple[Callable[..., Any], Any]] = {
     "float2int_rn": (np.rint, np.int32), "float2int_rz": (np.trunc, np.int32), "float2int_rd": (np.floor, np.int32),
     "float2int_ru": (np.ceil, np.int32), "llrint": (np.rint, np.int64), "llround": (_half_away, np.int64),
-    "int2float_rn": (lambda x: x, np.float32),
+    "float2ll_rn": (np.rint, np.int64), "float2ll_rz": (np.trunc, np.int64), "float2ll_rd": (np.floor, np.int64),
+    "float2ll_ru": (np.ceil, np.int64), "int2float_rn": (lambda x: x, np.float32),
+    "float_as_int": (_bits, np.int32), "float_as_uint": (_bits, np.int32),
+    "int_as_float": (_number, np.float32), "uint_as_float": (_number, np.float32), "byte_perm": (_byte_perm, np.int32),
 }  # fmt: skip
 
 

@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 import torch
 
+from grader.labs import get_lab
 from grader.labs.gptq.packing import levels
 from grader.model import Problem
 
@@ -109,6 +110,14 @@ def test_the_layer_takes_the_state_dict_of_a_checkpoint():
     assert answers.pop("gptq_v2") == 1
     assert set(answers) == {str(size) for size in GROUPS}
     assert all(error < 2.0**-10 for error in answers.values()), answers
+
+
+@pytest.mark.parametrize("tile", [16, 32, 64, 128])
+@pytest.mark.parametrize("configs", ["one", "all"])
+def test_a_case_has_groups_that_end_inside_a_tile(tile, configs):
+    """A kernel that takes one group for each tile, or whole tiles for each group, is wrong in it: a group may be any multiple of 8."""
+    cases = [case for case in get_lab("gptq").cases if case.configs == configs]
+    assert any(case.K > case.group_size > 0 and case.group_size % tile and tile % case.group_size for case in cases)
 
 
 if __name__ == "__main__":
