@@ -180,16 +180,10 @@ def _cpu_build_options(options: GradeOptions) -> BuildOptions:
 
 
 def grade_lab_on_cpu(
-    lab: Lab,
-    source: KernelSource | Refusal,
-    options: GradeOptions,
-    seed: int,
-    rubric: Rubric,
-    listen: Listener = unheard,
+    lab: Lab, source: KernelSource | Refusal, options: GradeOptions, seed: int, rubric: Rubric
 ) -> LabReport:
     """One lab from its source to its report, by Triton's interpreter."""
-    built = build_lab(lab, source, _cpu_build_options(options), listen)
-    return judge_on_cpu(lab, source, built, options, seed, rubric, listen)
+    return judge_on_cpu(lab, source, build_lab(lab, source, _cpu_build_options(options)), options, seed, rubric)
 
 
 def judge_on_cpu(
@@ -199,10 +193,9 @@ def judge_on_cpu(
     options: GradeOptions,
     seed: int,
     rubric: Rubric,
-    listen: Listener = unheard,
 ) -> LabReport:
     """The second half of `grade_lab_on_cpu`: one lab from what was built, or only read by Triton's front end, to its report."""
-    return _interpreted(lab, source, built, options, seed, rubric, listen)()
+    return _interpreted(lab, source, built, options, seed, rubric, unheard)()
 
 
 def _interpreted(

@@ -152,9 +152,9 @@ def page(
         labs=[_lab_page(report, lab, traffic.get(lab.lab_id)) for lab in report.labs.values()],
         next_step=next_step(report, beside=True),
         style=style,
-        style_hash=_digest(style),
+        style_hash=security_digest(style),
         script=Markup(script),
-        script_hash=_digest(script),
+        script_hash=security_digest(script),
         images=images,
         reload_seconds=reload_seconds,
     )
@@ -166,7 +166,7 @@ def _template() -> tuple[Template, str, str]:
     return templates(HERE, _shown, blocks=blocks).get_template("page.html.j2"), style, script
 
 
-def _digest(text: str) -> str:
+def security_digest(text: str) -> str:
     """As the page's content security policy names what it may use."""
     return base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()
 

@@ -5,7 +5,6 @@ The page for everybody is made of `Numbers` alone, and no word of these comes fr
 
 from __future__ import annotations
 
-import base64
 import hashlib
 import hmac
 import statistics
@@ -305,11 +304,7 @@ def _tags(standing: Standing) -> tuple[str, ...]:
 
 def _rendered(template: str, script: str, **values: object) -> str:
     style = (HERE / "page.css").read_text(encoding="utf-8") + (HERE / "class.css").read_text(encoding="utf-8")
-    hashes = {"style_hash": _hash(style), "script_hash": _hash(script)}
+    hashes = {"style_hash": html.security_digest(style), "script_hash": html.security_digest(script)}
     return (
         templates(HERE, headline=headline).get_template(template).render(style=style, script=script, **hashes, **values)
     )
-
-
-def _hash(text: str) -> str:
-    return base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()

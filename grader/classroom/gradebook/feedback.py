@@ -17,16 +17,16 @@ MAX_MAPS = 2
 
 def cell_outputs(report: Report, lab: LabReport, part: str, score: float) -> list[Any]:
     """The outputs of a graded cell: the report, then the points as the result that nbgrader reads."""
-    answer = correctness(lab) if part == "correctness" else speed(report, lab)
-    shown = v4.new_output("display_data", data={"text/html": answer._repr_html_(), "text/plain": repr(answer)})
-    points = v4.new_output("execute_result", data={"text/plain": repr(score)}, execution_count=None)
-    return [shown, points]
+    return _outputs(correctness(lab) if part == "correctness" else speed(report, lab), score)
 
 
 def answer_outputs(score: float, max_score: float, sentence: str) -> list[Any]:
     """The outputs of a question's cell: the sentence, then the points as the result that nbgrader reads."""
     colour = "green" if score == max_score else "yellow" if score else "red"
-    answer = Inline([Remark(f"{number(score)} of {number(max_score)} points. {sentence}", colour)])
+    return _outputs(Inline([Remark(f"{number(score)} of {number(max_score)} points. {sentence}", colour)]), score)
+
+
+def _outputs(answer: Inline, score: float) -> list[Any]:
     shown = v4.new_output("display_data", data={"text/html": answer._repr_html_(), "text/plain": repr(answer)})
     return [shown, v4.new_output("execute_result", data={"text/plain": repr(score)}, execution_count=None)]
 
