@@ -66,13 +66,13 @@ def test_the_bundle_holds_no_secret_and_no_solution(tmp_path):
 @pytest.mark.slow
 def test_a_checkout_is_graded(tmp_path, monkeypatch):
     """By the bundle's grader, whatever the checkout's own says; a result that the student left there is replaced."""
-    write_classroom50(ROOT, tmp_path / "bundle.zip", ["w8a8"])
+    write_classroom50(ROOT, tmp_path / "bundle.zip", ["dds"])
     bundle, checkout = tmp_path / "bundle", tmp_path / "checkout"
     zipfile.ZipFile(tmp_path / "bundle.zip").extractall(bundle)
     for place in ("notebooks", "assignment", "grader"):
         (checkout / place).mkdir(parents=True)
-    shutil.copy(ROOT / "notebooks" / "w8a8.ipynb", checkout / "notebooks")
-    shutil.copy(ROOT / "solutions" / "w8a8.py", checkout / "assignment")
+    shutil.copy(ROOT / "notebooks" / "dds.ipynb", checkout / "notebooks")
+    shutil.copy(ROOT / "solutions" / "dds.py", checkout / "assignment")
     (checkout / "grader" / "__init__.py").write_text("raise SystemExit('the student's grader')")
     (tmp_path / "victim").write_text("mine")
     (checkout / "result.json").symlink_to(tmp_path / "victim")
