@@ -20,6 +20,7 @@ from grader.diagnosis.definition import (
     line_of_base,
     line_of_bound,
     line_of_exchange,
+    line_of_meeting,
     line_of_place,
     line_of_step,
     loop_around,
@@ -260,7 +261,7 @@ def _other_row(walk: _Walk, wrong: Array) -> Observation:
         inside, stored = inside_loop(run, products), products.store.line or 0
         # a row that needs nothing should end where it begins
         later = side.row[e, p] > own[e] and not needed_of(run, int(products.n[e])).any()
-        bound = line_of_bound(run.text, inside, "stop" if products.iteration[p] or later else "start")
+        bound = line_of_bound(run, inside, "stop" if products.iteration[p] or later else "start")
         # of a store in that loop, what decides when it is made may be wrong as well
         line = line if loop_around(run.text, inside) in loops_around(run.text, stored) else bound or line
     text = f"for {products.element(e)}, {element(run, side, e, p)} is multiplied"
@@ -352,12 +353,14 @@ def _expecting(one: Observation, expected: str) -> Observation:
     return replace(one, expected=expected) if one.aspect.endswith(" step") else one
 
 
-def line_of_slice(run: Run, products: Products) -> int | None:
-    """Where a program's place along k was computed, by the left operand's addresses."""
-    side, access = products.left, load_of(run, products.left, 0)
-    if access is None:
+def line_of_slice(run: Run, parts: Sequence[Products]) -> int | None:
+    """Where a program's place along k was computed, by the left operand's addresses; of programs with one place, where it became one."""
+    accesses = [access for part in parts[:2] if part.left.node.size and (access := load_of(run, part.left, 0))]
+    if not accesses:
         return None
-    return line_of_base(run, access, changing_axis(side.operand.place(run.problem, access.offsets)[1]))
+    axis = changing_axis(parts[0].left.operand.place(run.problem, accesses[0].offsets)[1])
+    met = line_of_meeting(run, accesses, axis) if len(accesses) > 1 else None
+    return met or line_of_base(run, accesses[0], axis)
 
 
 def line_between_slices(run: Run, parts: Sequence[Products]) -> int | None:

@@ -8,7 +8,6 @@ import numpy as np
 
 from grader.diagnosis.addresses import line_between_slices, line_of_slice
 from grader.diagnosis.definition import (
-    begins_alike,
     inside_loop,
     is_cut,
     line_of_bound,
@@ -17,6 +16,7 @@ from grader.diagnosis.definition import (
     line_of_skip,
     loops_around,
     mask_nodes,
+    numbers_behind,
 )
 from grader.diagnosis.fit import named
 from grader.diagnosis.flow import Term
@@ -90,7 +90,7 @@ def _line(run: Run, parts: Sequence[Products], which: str, amiss: Array) -> int 
         return line
     met = np.concatenate([part.left.k[part.live] for part in parts])
     beyond = not met.size or amiss.min() > met.max() or amiss.max() < met.min()
-    skipped = line_of_skip(run.text, inside) if loops and not np.isin(amiss, met).any() else None
+    skipped = line_of_skip(run, inside) if loops and not np.isin(amiss, met).any() else None
     if skipped and (not beyond or _loaded(run, one, amiss)):
         return skipped
     if beyond and len(loops) > 1:
@@ -98,12 +98,10 @@ def _line(run: Run, parts: Sequence[Products], which: str, amiss: Array) -> int 
     when = one.iteration[one.live[0] & (one.left.k[0] == amiss[0])]
     if len(parts) == 1 and len(np.unique(when)) > 1 and loops:
         which = "step"  # what is met in two of its turns
-    sliced = run.config.split_k > 1
-    line = line_of_bound(run.text, inside, which if one.flow.terms else "stop", sliced=sliced) or one.store.line
-    if len(parts) > 1 and which == "start" and (moved := line_between_slices(run, parts)):
-        return moved
-    alike = len(parts) > 1 and line in loops and begins_alike(run.text, inside)  # so that addresses tell slices apart
-    return line_of_slice(run, one) if alike and one.flow.terms else line
+    if len(parts) > 1 and which == "start" and one.flow.terms:
+        return line_between_slices(run, parts) or line_of_slice(run, parts)
+    right = numbers_behind(run, one.store)
+    return line_of_bound(run, inside, which if one.flow.terms else "stop", right) or one.store.line
 
 
 def _loaded(run: Run, one: Products, k: Array) -> bool:
@@ -122,7 +120,7 @@ def _line_of_condition(run: Run, parts: Sequence[Products], amiss: Array) -> int
     deep = {node.line for node in dots if nodes[node.inputs[0]].shape[-1] >= len(amiss)}
     for line in again or deep - mine:
         beside = max((other or 0 for other in mine - {line}), default=0)
-        if line and (beside or not mine) and (found := line_of_condition(run.text, line, beside)):
+        if line and (beside or not mine) and (found := line_of_condition(run, line, beside)):
             return found
     return None
 

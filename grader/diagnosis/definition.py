@@ -4,9 +4,8 @@ One rule, `line_to_blame`: of all that the deviating thing is made of, what some
 the last is, the nearest to the use; where nothing is left the use itself is, the load, store or product. What differs from question to
 question is which part of the thing deviates: one axis of a tile, what moves on, what depends on a program, what a mask compares.
 
-Two roads lead back. The tape leads from a load or a store along what its addresses, its mask and its values were made of, by their
-numbers. It does not lead through Python's own numbers, such as a loop's bounds, nor to a condition that was not met; there the text
-tells, by the names that a line uses. The tape comes first here, and the text behind it.
+The tape leads back from a load or a store along what its addresses, its mask and its values were made of, and from a loop or a
+condition along what it goes by. The text tells which statement stands inside which, and what is assigned in a line; nothing else.
 """
 
 from __future__ import annotations
@@ -32,6 +31,10 @@ Assigns = ast.Assign | ast.AugAssign | ast.AnnAssign
 Asked = Callable[[Node], bool]
 ORDERS = ("reshape", "trans", "join", "cat", "gather", "split")
 """Operations that put a tile's elements into another order."""
+STEERS = ("range", "condition")
+"""What Python goes by: of a loop start, stop and step, of an `if` or a `while` its test."""
+GIVEN = ("argument", "lost", "get_program_id", "turn")
+"""What a kernel does not make itself; a turn is what a loop's variable holds."""
 
 
 def address_nodes(run: Run, access: Node) -> list[Node]:
@@ -167,7 +170,12 @@ def line_of_base(
     if not made:
         return next((node.line for node in nodes if node.op == "make_range" and node.line), access.line)
     tiles = [node for node in made if node.size > 1 and node.line][:1]
-    numbers = [node for node in made if node.size == 1 and "addptr" not in node.op and not given(node)]
+    begun = {node.number for node in made if node.op == "turn" and not given(run.tape.nodes[node.inputs[0]])}
+    numbers = [
+        node
+        for node in made
+        if node.size == 1 and "addptr" not in node.op and not given(node) and node.number not in begun
+    ]
     if begins is not None and begins[0]:
         with contextlib.suppress(Untraceable):
             first, size = begins
@@ -176,6 +184,17 @@ def line_of_base(
                 numbers = [node for node, one in zip(numbers, held, strict=True) if one == first]
     lines = {one.line for one in tiles}
     return line_to_blame([*tiles, *(node for node in numbers if node.line not in lines)], access, right)
+
+
+def line_of_meeting(run: Run, accesses: Sequence[Node], axis: int | None) -> int | None:
+    """Where what two programs' tiles begin with along an axis, made of program ids, became the same number."""
+    if not np.array_equal(accesses[0].offsets, accesses[1].offsets):
+        return None
+    ways = (_made_with(nodes_behind_axis(run, access, axis), is_program_id) for access in accesses)
+    single = ([one for one in way if one.size == 1 and "ptr" not in one.op and not is_program_id(one)] for way in ways)
+    value = run.provenance.values
+    pairs = zip(*single, strict=False)
+    return next((one.line for one, other in pairs if value(one.number) == value(other.number)), None)
 
 
 def _along_none(run: Run, access: Node) -> list[Node]:
@@ -198,7 +217,11 @@ def line_of_step(run: Run, first: Node, second: Node, right: Container[int] = ()
     was not, that goes on with something older, else the first of all. None where it does not move on."""
     before = {node.number for node in address_nodes(run, first)}
     fresh = [node for node in address_nodes(run, second) if node.number not in before and node.line is not None]
-    left = [node for node in fresh if node.inputs and node.line != second.line and node.number not in right]
+    left = [
+        node
+        for node in fresh
+        if node.inputs and node.op != "turn" and node.line != second.line and node.number not in right
+    ]
     carried = [node for node in left if not before.isdisjoint(node.inputs)]
     return (carried or left or [second])[0].line if fresh else None
 
@@ -250,11 +273,13 @@ def line_of_place(
         previous = run.load_of(int(side.node[before[0]]), side.operand.tensor)
         return (line_of_step(run, previous, access, right) if previous else None) or access.line
     axis = changing_axis(side.operand.place(run.problem, access.offsets)[column == "k"])
+    if not side.operand.strides and _is_shifted(run, products, side, p):
+        return line_of_base(run, access, None, lambda node: is_program_id(node) or node.op == "load", right)
     strides = [run.problem.scalars[name] for name in side.operand.strides] or [1, 1]
     sliced = run.config.split_k > 1 and column == "k"  # whose beginning is the loop's
     made = None if axis is None else line_of_lanes(run, access, axis, 0 if sliced else strides[column == "k"], right)
     if made is None and sliced:
-        made = line_of_bound(run.text, access.line or 0, "start", sliced=True)
+        made = line_of_base(run, access, axis, right=right)
     return made or line_to_blame(pointers_of(run, access), access, right)
 
 
@@ -263,7 +288,9 @@ def line_of_element(run: Run, load: Node, right: Container[int]) -> int | None:
     pointers = pointers_of(run, load)
     lines = {node.line for node in pointers}
     return line_to_blame(
-        [*pointers, *(node for node in address_nodes(run, load) if node.line not in lines)], load, right
+        [*pointers, *(node for node in address_nodes(run, load) if node.op != "turn" and node.line not in lines)],
+        load,
+        right,
     )
 
 
@@ -297,7 +324,8 @@ def line_of_mask(
     """Where an access's mask was made, by itself along the axis in which `along`, shaped as its tile, changes; of one that should let
     these numbers through up to an end, and compares with something else, where that was made."""
     if is_cut(run, access):
-        return (line_of_shape(run.text, access.line or 0) if access.op == "load" else None) or access.line
+        shaped = (node.line for node in address_nodes(run, access) if node.op == "tile")
+        return next(shaped, access.line)
     axis, nodes = changing_axis(along), mask_nodes(run, access)
     asked = [node for node in nodes if node.type == "int1" and node.op not in MOVES and node.number not in right]
     alone = [] if axis is None else [node for node in nodes_along(run, access, axis, nodes) if node in asked]
@@ -379,6 +407,17 @@ def _elements_missed(products: Products, side: Side, p: int) -> Array:
     return wanted[:0] if np.array_equal(brought, wanted) else wanted
 
 
+def _is_shifted(run: Run, products: Products, side: Side, p: int) -> bool:
+    """Whether all elements of an operand that met in a multiplication lie equally far from those that should have."""
+    missed, live = _elements_missed(products, side, p), products.live[:, products.term == products.term[p]]
+    row, k = side.operand.place(run.problem, np.arange(run.problem.tensors[side.operand.tensor].numel()))
+    places = row * FAR + k // max(side.operand.unit, 1)
+    order = np.argsort(places)
+    at = order[np.clip(np.searchsorted(places[order], missed), 0, len(order) - 1)]
+    apart = side.offset[:, products.term == products.term[p]][live] - at
+    return bool(len(missed) == len(at) == len(apart) and (places[at] == missed).all() and (apart == apart[0]).all())
+
+
 def _brings(run: Run, side: Side, load: Node, wanted: Array) -> bool:
     """Whether a load has all of these elements of an operand."""
     if load.tensor != side.operand.tensor:
@@ -387,14 +426,85 @@ def _brings(run: Run, side: Side, load: Node, wanted: Array) -> bool:
     return bool(np.isin(wanted, rows * FAR + k // max(side.operand.unit, 1)).all())
 
 
-# ---- by the text alone
+# ---- what Python goes by: loops and conditions, whose bounds and tests the tape has too
+
+
+def line_of_maker(run: Run, number: int, use: Node, right: Container[int] = ()) -> int | None:
+    """Where a number that a loop or a condition goes by was made; its own line where that was given, or is right."""
+    made = run.tape.nodes[number]
+    return use.line if made.op in GIVEN or number in right else made.line
+
+
+def line_of_bound(run: Run, inside: int, which: str, right: Container[int] = ()) -> int | None:
+    """Where the "start", the "stop" or the "step" of the loop around a line was made; the loop's own where that says it itself, or
+    something right is made of it too."""
+    loop = loop_around(run.text, inside)
+    if loop is None:
+        return None
+    head = range(loop.lineno, loop.body[0].lineno)
+    steers = [node for node in run.tape.nodes if node.op in STEERS and node.line in head]
+    if steers and steers[0].op == "range":
+        return line_of_maker(run, steers[0].inputs[("start", "stop", "step").index(which)], steers[0], right)
+    tests = [run.tape.nodes[node.inputs[0]] for node in steers[:2]]
+    if len(tests) < 2 or tests[0].op[-2:] not in ("LT", "GT", "NE"):  # the test says more than its bound
+        return loop.lineno
+    first, second = (set(test.inputs) for test in tests)
+    numbers = first & second if which == "stop" else (second if which == "step" else first) - (first & second)
+    return line_of_maker(run, min(numbers or first), tests[0], right)
+
+
+def line_of_idle(run: Run) -> int | None:
+    """The condition, or the loop, that a program which stores nothing met last, of those that went otherwise where others store; where
+    none does, a store in that loop."""
+    storing = {one.program for one in run.tape.stores if one.tensor == run.lab.output}
+    met = {program: _steered(run, program) for program in run.tape.programs}
+    others = {one for program in storing & met.keys() for one in met[program].items()}
+    idle = (list(mine.items()) for program, mine in met.items() if program not in storing)
+    line = next((line for mine in idle for line, went in reversed(mine) if (line, went) not in others), None)
+    calls = (one.lineno for one in _all(run.text, ast.Call) if ast.unparse(one.func).endswith(("store", "atomic_add")))
+    inside = (one for one in calls if line in [loop.lineno for loop in loops_around(run.text, one)])
+    return next(inside, line) if not storing else line
+
+
+def _steered(run: Run, program: int) -> dict[int, bool]:
+    """The lines of the conditions and loops that a program met, and whether it went on inside when it first did."""
+    found: dict[int, bool] = {}
+    for node in map(run.tape.nodes.__getitem__, run.tape.programs[program]):
+        if node.op in STEERS and node.line:
+            first, *rest = (int(run.provenance.values(i).reshape(-1)[0]) for i in node.inputs)
+            found.setdefault(node.line, first < rest[0] if rest else bool(first))
+    return found
+
+
+def line_of_value(run: Run, store: Node) -> int | None:
+    """Where what a store takes was made, if in no loop of its own; else the store itself."""
+    made = run.tape.nodes[store.inputs[0]].line or 0
+    return made if loops_around(run.text, made) == loops_around(run.text, store.line or 0) else store.line
+
+
+def line_of_condition(run: Run, line: int, beside: int) -> int | None:
+    """Where the condition under which a line runs, and not the line beside, was made."""
+    for block in around(run.text, line):
+        if not isinstance(block, ast.For) and not block.lineno < beside <= _last(block):
+            tests = (node for node in run.tape.nodes if node.op == "condition" and node.line == block.lineno)
+            return next((line_of_maker(run, test.inputs[0], test) for test in tests), block.lineno)
+    return None
+
+
+def line_of_skip(run: Run, line: int) -> int | None:
+    """The same of a condition without an else that a line stands in by itself."""
+    alone = isinstance(block := next(iter(around(run.text, line)), None), ast.If) and not block.orelse
+    return line_of_condition(run, line, 0) if alone else None
+
+
+# ---- which statements stand in which, and what they call things, as the text has it
 
 
 @lru_cache(16)
 def variables_of(text: str) -> dict[int, str]:
     """For each line of a module's text: the name that is assigned by the statement that stands there, "" for several."""
     found: dict[int, str] = {}
-    for one in _made(text):
+    for one in sorted(_all(text, Assigns), key=lambda node: node.lineno):
         targets = one.targets if isinstance(one, ast.Assign) else [one.target]
         name = targets[0].id if len(targets) == 1 and isinstance(targets[0], ast.Name) else ""
         found.update(dict.fromkeys(range(one.lineno, _last(one) + 1), name))
@@ -403,10 +513,10 @@ def variables_of(text: str) -> dict[int, str]:
 
 def line_of_result(text: str, name: str) -> int | None:
     """Where a function of this name says what it returns."""
-    for node in ast.walk(_tree(text)):
+    for node in _all(text, (ast.FunctionDef, Assigns)):
         if isinstance(node, ast.FunctionDef) and node.name == name:
             return max((one.lineno for one in ast.walk(node) if isinstance(one, ast.Return)), default=node.lineno)
-        if isinstance(node, Assigns) and name in _targets(node):
+        if isinstance(node, ast.Assign) and ast.unparse(node.targets[0]) == name:
             return node.lineno
     return None
 
@@ -417,16 +527,15 @@ def around(text: str, line: int) -> list[Around]:
     return sorted((one for one in _all(text, Around) if one.lineno < line <= _last(one)), key=lambda one: -one.lineno)
 
 
-def loop_around(text: str, line: int) -> Loop | None:
-    """The innermost loop around a line, one that runs a written number of times only where there is no other."""
-    loops = loops_around(text, line)
-    counting = (loop for loop in loops if isinstance(loop, ast.While) or not _unrolled(loop))
-    return next(counting, next(iter(loops), None))
-
-
 def loops_around(text: str, line: int) -> list[Loop]:
     """All loops around a line, the innermost first."""
     return [node for node in around(text, line) if isinstance(node, Loop)]
+
+
+def loop_around(text: str, line: int) -> Loop | None:
+    """The innermost loop around a line, one that runs a written number of times only where there is no other."""
+    loops = loops_around(text, line)
+    return next((loop for loop in loops if not _unrolled(loop)), next(iter(loops), None))
 
 
 def in_one_loop(text: str, line: int, called: int | None, stored: int | None) -> bool:
@@ -435,13 +544,16 @@ def in_one_loop(text: str, line: int, called: int | None, stored: int | None) ->
     outside = {loop.lineno for loop in loops_around(text, stored or 0)}
     loops = {loop.lineno: loop for at in (line, called) if at for loop in loops_around(text, at)}
     inside = [loop for number, loop in loops.items() if number not in outside]
-    return len(inside) == 1 and not (isinstance(inside[0], ast.For) and _unrolled(inside[0]))
+    return len(inside) == 1 and not _unrolled(inside[0])
 
 
-def _unrolled(loop: ast.For) -> bool:
+def _unrolled(loop: Loop) -> bool:
     """Whether a loop's number of rounds is written down: tl.static_range, or a range of numbers alone."""
-    names = set().union(*map(_uses, getattr(loop.iter, "args", [loop.iter])))
-    return ast.unparse(getattr(loop.iter, "func", loop.iter)).endswith("static_range") or not names
+    if isinstance(loop, ast.While):
+        return False
+    given = getattr(loop.iter, "args", [loop.iter])
+    named = any(isinstance(one, ast.Name) for part in given for one in ast.walk(part))
+    return not named or ast.unparse(getattr(loop.iter, "func", loop.iter)).endswith("static_range")
 
 
 def last_loop(text: str, line: int) -> Loop | None:
@@ -449,151 +561,10 @@ def last_loop(text: str, line: int) -> Loop | None:
     return max((node for node in _all(text, Loop) if _last(node) < line), key=lambda node: node.lineno, default=None)
 
 
-def made_before(text: str, names: set[str], line: int) -> int | None:
-    """Where one of these names was made last, above a line of the same function; what a helper gives back, in the helper."""
-    made = max((one for one in _before(text, line) if names & _targets(one)), key=lambda one: one.lineno, default=None)
-    called = made.value.func if made and isinstance(made.value, ast.Call) else None
-    if called and ast.unparse(called).endswith("program_id"):  # which is given, so it is right
-        return None
-    inside = line_of_result(text, called.id) if isinstance(called, ast.Name) else None
-    return inside or (made.lineno if made else None)
-
-
-def begins_alike(text: str, inside: int) -> bool:
-    """Whether the loop around a line begins with the same number in all programs."""
-    loop = loop_around(text, inside)
-    return isinstance(loop, ast.For) and isinstance(_bounds_of(loop).get("start", ast.Constant(0)), ast.Constant)
-
-
-def _bounds_of(loop: ast.For) -> dict[str, ast.expr]:
-    """The start, stop and step of the range that a loop runs over, as far as they are given."""
-    given = getattr(loop.iter, "args", [])
-    return dict(zip(("start", "stop", "step") if len(given) > 1 else ("stop",), given, strict=False))
-
-
-def line_of_bound(text: str, inside: int, which: str, *, sliced: bool = False) -> int | None:
-    """The line that made the "start", the "stop" or the "step" of the loop around a line; the loop's own where that says it itself, or
-    what it says is read elsewhere too. sliced: its slice's masks read these as well, which are as wrong."""
-    loop = loop_around(text, inside)
-    if loop is None:
-        return None
-    if isinstance(loop, ast.While):
-        moving = set() if which == "start" else set().union(*map(_targets, _within(text, loop)))
-        names = _uses(loop.test) - moving or _uses(loop.test)
-        parts = set(map(type, ast.iter_child_nodes(loop.test)))
-        if not parts <= {ast.Name, ast.Constant, ast.Lt, ast.Gt, ast.NotEq}:  # the condition says more than its bound
-            names = set()
-    else:
-        bounds = _bounds_of(loop)
-        if isinstance(bounds.get("step"), ast.UnaryOp):  # downwards
-            which = {"start": "stop", "stop": "start"}.get(which, which)
-        bound = bounds.get(which) or bounds.get("start")
-        names = _uses(bound) if isinstance(bound, ast.Name) else set()
-    if not sliced:
-        moved = {one.lineno for one in _within(text, loop) if names & _targets(one)} | {loop.lineno}
-        above = _start(text, inside)
-        reads = (one for one in _all(text, ast.Name) if isinstance(one.ctx, ast.Load) and one.lineno > above)
-        names = names - {one.id for one in reads if one.lineno not in moved}
-    return made_before(text, names, loop.lineno) or loop.lineno
-
-
-def _within(text: str, block: Around) -> list[Assigns]:
-    """The assignments inside a loop or a condition."""
-    return [one for one in _made(text) if block.lineno < one.lineno <= _last(block)]
-
-
-def line_of_condition(text: str, line: int, beside: int) -> int | None:
-    """The condition, or where that was made if it is a name alone, under which a line runs, and not the line beside."""
-    for node in around(text, line):
-        if not isinstance(node, ast.For) and not node.lineno < beside <= _last(node):
-            names = _uses(node.test) if isinstance(node.test, ast.Name) else set()
-            return made_before(text, names, node.lineno) or node.lineno
-    return None
-
-
-def line_of_skip(text: str, line: int) -> int | None:
-    """The condition, one without an else, that a line stands in by itself, or where that was made."""
-    alone = isinstance(block := next(iter(around(text, line)), None), ast.If) and not block.orelse
-    return line_of_condition(text, line, 0) if alone else None
-
-
-def line_of_idle(text: str, stored: int | None) -> int | None:
-    """The condition that may keep a program from a store, of any line where none is given: around it, or one to return above it."""
-    calls = (node for node in _all(text, ast.Call) if ast.unparse(node.func).endswith(("store", "atomic_add")))
-    line = stored or max((call.lineno for call in calls), default=0)
-    above = (node for node in _all(text, ast.If) if _start(text, line) < node.lineno < line)
-    leaves = (
-        node
-        for node in above
-        if any(isinstance(one, ast.Return) for one in node.body) or (line <= _last(node) and not node.orelse)
-    )
-    inside = line if line and stored is None and loops_around(text, line) else None  # and it may never be entered
-    return next((int(node.lineno) for node in leaves), inside)
-
-
-def line_of_value(text: str, line: int | None) -> int | None:
-    """Where what a store at a line takes was made, if in no loop of its own; else the store itself."""
-    values = (
-        one
-        for call in _calls(text, line or 0)
-        if "store" in ast.unparse(call.func) or "atomic" in ast.unparse(call.func)
-        for one in call.args[1:2]
-    )
-    made = made_before(text, set().union(*map(_uses, values)), line or 0)
-    return made if made and loops_around(text, made) == loops_around(text, line or 0) else line
-
-
-def line_of_shape(text: str, line: int) -> int | None:
-    """Where the block pointer or descriptor was made whose name a load at a line uses."""
-    names = set().union(*(_uses(one) for call in _calls(text, line) for one in (call.func, *call.args[:1])))
-    made = (one for one in _before(text, line) if names & _targets(one) and "make_" in ast.unparse(one))
-    return max((one.lineno for one in made), default=None)
-
-
-def _before(text: str, line: int) -> list[Assigns]:
-    """The assignments above a line of the same function."""
-    return [one for one in _made(text) if _start(text, line) < one.lineno < line]
-
-
-def _start(text: str, line: int) -> int:
-    """Where the function around a line begins."""
-    return max((node.lineno for node in _all(text, ast.FunctionDef) if node.lineno < line), default=0)
-
-
-def _calls(text: str, line: int) -> list[ast.Call]:
-    """The calls that a line is part of."""
-    return [call for call in _all(text, ast.Call) if call.lineno <= line <= _last(call)]
-
-
 @lru_cache(64)
 def _all(text: str, kind: Any) -> list[Any]:
     """Every node of a kind in a module."""
-    return [node for node in ast.walk(_tree(text)) if isinstance(node, kind)]
-
-
-@lru_cache(16)
-def _tree(text: str) -> ast.Module:
-    return parse(text)
-
-
-@lru_cache(16)
-def _made(text: str) -> list[Assigns]:
-    """Every assignment of a module, from its first line to its last."""
-    return sorted(_all(text, Assigns), key=lambda node: node.lineno)
-
-
-def _targets(one: Assigns) -> set[str]:
-    return set().union(*map(_names, one.targets)) if isinstance(one, ast.Assign) else _names(one.target)
-
-
-def _names(node: ast.AST) -> set[str]:
-    return {name.id for name in ast.walk(node) if isinstance(name, ast.Name)}
-
-
-def _uses(node: ast.AST | None) -> set[str]:
-    """The names that an expression or a statement reads."""
-    names = () if node is None else ast.walk(node)
-    return {name.id for name in names if isinstance(name, ast.Name) and isinstance(name.ctx, ast.Load)}
+    return [node for node in ast.walk(parse(text)) if isinstance(node, kind)]
 
 
 def _last(node: ast.stmt | ast.expr) -> int:

@@ -194,7 +194,7 @@ def line_of_change(
         return next((link.line for link in links[was[-1] + 1 :] if link.value != links[was[-1]].value), links[-1].line)
     changed = [later for earlier, later in itertools.pairwise(links) if later.value != earlier.value] or links[-1:]
     if before is None:  # what changed last, or should have changed what was cut out rightly
-        after = (link.line for link in links[links.index(changed[-1]) + 1 :] if link.op in SYMBOLS)
+        after = (link.line for link in links[links.index(changed[-1]) + 1 :] if link.op not in CASTS)
         return next(after, changed[-1].line) if changed[-1].value == bits else changed[-1].line
     return next((link.line for link in links if _near(link.value, before, 1e-2)), changed[0].line)
 

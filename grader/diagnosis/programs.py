@@ -79,7 +79,8 @@ def check_programs(run: Run) -> list[Observation]:
     if run.config.split_k > 1:
         return [Observation("programs", "shared", tiles.store.line, text, "slices that are added, with tl.atomic_add")]
     expected = f"one program for each of the {tiles.count[0]} x {tiles.count[1]} tiles of Y"
-    return [Observation("programs", "shared", _line(run, tiles), text + _rule(run, tiles), expected)]
+    line, beside = _line(run, tiles)
+    return [Observation("programs", "shared", line, text + _rule(run, tiles), expected, beside=beside)]
 
 
 def _none(run: Run) -> Observation:
@@ -92,7 +93,7 @@ def _none(run: Run) -> Observation:
         text += f": the tile of program {first} begins at row {m[0]}, column {n[0]}, and its mask leaves it out"
         beyond, axes = int(not 0 <= n[0] < run.sizes[1]), store_axes(store, run.strides)
         line = line_of_base(run, store, axes and axes[beyond])
-    line = line or line_of_idle(run.text, store.line if store else None)
+    line = line or line_of_idle(run)
     return Observation("programs", "none", line, text, "each element of Y stored once")
 
 
@@ -182,14 +183,16 @@ def _missing(run: Run, tiles: TileMap | None, unwritten: Array) -> Observation:
         axes = store_axes(store, run.strides) if store and sum(lacking) == 1 else None
         line = line_of_base(run, store) if store else None
         line = _line_of_corner(run, lacking.index(True), axes, apart=True) if axes else line
-        return Observation("programs", "missing", line, text, "each element of Y stored once")
+        return Observation("programs", "missing", line, text, "each element of Y stored once", beside=axes is None)
     grid = " x ".join(map(str, run.grid if run.grid[2] > 1 else run.grid[:2]))
     if owing := _never_launched(run, tiles):
         text += f": program {owing} would, by what the others store, and the grid has {grid} programs"
     elif few := _grid_is_other(run, tiles):
         text += f": the grid has {grid} programs, and Y has {tiles.count[0]} x {tiles.count[1]} tiles"
     aspect = "grid" if owing or few else "missing"
-    return Observation("programs", aspect, _line(run, tiles), text + _rule(run, tiles), "each element of Y stored once")
+    line, beside = _line(run, tiles)
+    text += _rule(run, tiles)
+    return Observation("programs", aspect, line, text, "each element of Y stored once", beside=beside)
 
 
 def _never_launched(run: Run, tiles: TileMap) -> str:
@@ -249,11 +252,12 @@ def check_shared(run: Run, parts: Sequence[Products]) -> Observation | None:
     )
 
 
-def _line(run: Run, tiles: TileMap) -> int | None:
-    """Where the number of the tile was computed along the axis whose tiles are not all there, rows first."""
+def _line(run: Run, tiles: TileMap) -> tuple[int | None, bool]:
+    """Where the number of the tile was computed along the axis whose tiles are not all there, rows first; and whether the tiles of both
+    are, so that nothing tells which of the two is wrong."""
     idle = len(tiles.by_program) < math.prod(run.grid) == math.prod(tiles.count) * run.config.split_k
-    if line := line_of_idle(run.text, tiles.store.line) if idle else None:
-        return line
+    if line := line_of_idle(run) if idle else None:
+        return line, False
     axes = store_axes(tiles.store, run.strides) or (None, None)
     stores = [store for program in run.tape.programs for store in stores_to_output(run, program)]
     corners = [
@@ -266,9 +270,9 @@ def _line(run: Run, tiles: TileMap) -> int | None:
     ]
     doubled = any(len(who) > 1 for who in tiles.stored.values())
     # of a loop over tiles
-    if all(made) and not doubled and (line := line_of_bound(run.text, tiles.store.line or 0, "stop")):
-        return line
-    return _line_of_corner(run, made.index(False) if sum(made) < 2 else 0, axes, apart=sum(made) == 1)
+    if all(made) and not doubled and (line := line_of_bound(run, tiles.store.line or 0, "stop")):
+        return line, False
+    return _line_of_corner(run, made.index(False) if sum(made) < 2 else 0, axes, apart=sum(made) == 1), all(made)
 
 
 def _line_of_corner(run: Run, wrong: int, axes: tuple[int | None, int | None], *, apart: bool = False) -> int | None:

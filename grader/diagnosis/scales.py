@@ -188,7 +188,7 @@ def _factor_wrong(
     mine = wrong[places[0] == e]
     text = f"{'the' if mine.all() else 'some'} products of {products.element(e)} are multiplied by {plain(total[at])}{made}"
     factors = products.flow.terms[int(products.term[p])].factors
-    line = factors[0].line if factors else line_of_value(run.text, products.store.line)
+    line = factors[0].line if factors else line_of_value(run, products.store)
     aspect = "powers " + " ".join(map(str, powers)) if powers is not None else "factor"
     return products.seen("scale", aspect, line, text, f"{expected} = {plain(wanted[at])}")
 

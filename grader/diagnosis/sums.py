@@ -42,7 +42,7 @@ def check_reset(run: Run, products: Products, stores: Sequence[Node]) -> list[Ob
         elif not reaching:
             text = "the product of X and W reaches no store"
             taken = any(lost[-1].number in node.inputs for node in run.tape.nodes)
-            line = line_of_value(run.text, stores[-1].line) if taken else line
+            line = line_of_value(run, stores[-1]) if taken else line
         found.append(products.seen("sum", "lost", line, text, "the sum of all of them"))
     again = products.flow.again
     if again:

@@ -34,12 +34,13 @@ class BlockCondition(Exception):
 
 class LoopEvents:
     """Called at each iteration of a loop, so that a launch can be ended between two; before a loop, with how many there will be; and
-    at each tl.debug_barrier.
+    at each tl.debug_barrier. `steers` is told what Python goes by, a loop's bounds or a condition, and a loop's variable.
     """
 
     iteration: Callable[[], None] | None = None
     before: Callable[[int], None] | None = None
     barrier: Callable[[], None] | None = None
+    steers: Callable[..., None] | None = None
 
 
 def is_tensor(value: Any) -> bool:
@@ -78,6 +79,8 @@ def truth(value: Any, dynamic: list[bool] | None = None) -> bool:
         dynamic.append(True)
     if value.handle.data.size != 1:
         raise BlockCondition("a condition of several elements")
+    if LoopEvents.steers is not None:
+        LoopEvents.steers("condition", [value.handle])
     return bool(value.handle.data.reshape(-1)[0])
 
 
@@ -176,12 +179,15 @@ def loop(kind: Any, *arguments: Any, **options: Any) -> Iterator[Any]:
         dtype = semantic.integer_promote_impl(dtype, tensor.dtype)
     first, last, stride = (_as_compared(tensor, dtype) for tensor in tensors)
     numpy_type = interpreter._get_np_dtype(dtype)
+    if LoopEvents.steers is not None:
+        LoopEvents.steers("range", [tensor.handle for tensor in tensors])
     for at in _iterations(first, last, stride):
         if LoopEvents.iteration is not None:
             LoopEvents.iteration()
         data = (first + last - at if backwards else at).astype(numpy_type)
         handle = interpreter.TensorHandle(data, dtype)
-        handle._argument = True  # as plain a number as the kernel's arguments, for whoever asks where values come from
+        if LoopEvents.steers is not None:
+            LoopEvents.steers("turn", [tensors[int(backwards)].handle, tensors[2].handle], handle)
         yield tl.core.tensor(handle, dtype)
 
 
@@ -282,7 +288,8 @@ class _Reading(ast.NodeTransformer):
         return ast.Attribute(ast.Name(RUNTIME, ast.Load()), name, ast.Load())
 
     def _call(self, name: str, *arguments: ast.expr) -> ast.Call:
-        return ast.Call(self._own(name), list(arguments), [])
+        """In the line of its first argument, whatever statement it stands in."""
+        return ast.copy_location(ast.Call(self._own(name), list(arguments), []), arguments[0])
 
     @staticmethod
     def _later(body: ast.expr) -> ast.Lambda:

@@ -26,6 +26,7 @@ from typing import Any
 import numpy as np
 
 from grader.interpreter.areas import Area, area_of
+from grader.interpreter.control_flow import LoopEvents
 from grader.interpreter.native_memory import lines_in
 
 MAX_BYTES = 96 << 20
@@ -89,6 +90,7 @@ class Recorder:
             if callable(getattr(builder, name)):
                 self._put(builder, name, self._hooked(name.split("_", 1)[1], getattr(builder, name)))
         self._hook_reductions()
+        self._put(LoopEvents, "steers", self._steers)
         gc.disable()  # it would look through all that is recorded, again and again
         try:
             yield
@@ -250,6 +252,10 @@ class Recorder:
                 return original(*args, **kwargs)
             before = self.count
             result = original(*args, **kwargs)
+            if op == "make_tensor_descriptor":
+                result.base = TensorHandle(result.base.data, result.base.dtype)
+                self._add("tile", [self._number(args[0])], result.base, value=False)
+                return result
             if op == "masked_load":
                 self._load(args, result)
                 return result
@@ -263,6 +269,10 @@ class Recorder:
             return result
 
         return call
+
+    def _steers(self, op: str, given: Sequence[Any], made: Any = None) -> None:
+        if self.recording and not self.full and not self.quiet:
+            self._add(op, [self._number(handle) for handle in given], made)
 
     def _made(self, op: str, args: Sequence[Any], handles: Sequence[Any], one: Any, part: int, before: int) -> None:
         """Notes what an operation made. part: which of its results; before: how many nodes there were before it."""
