@@ -25,6 +25,7 @@ from grader.diagnosis.definition import (
     line_of_step,
     loop_around,
     loops_around,
+    mask_nodes,
     numbers_behind,
 )
 from grader.diagnosis.fit import fit, named
@@ -261,7 +262,9 @@ def _other_row(walk: _Walk, wrong: Array) -> Observation:
         inside, stored = inside_loop(run, products), products.store.line or 0
         # a row that needs nothing should end where it begins
         later = side.row[e, p] > own[e] and not needed_of(run, int(products.n[e])).any()
-        bound = line_of_bound(run, inside, "stop" if products.iteration[p] or later else "start")
+        access = load_of(run, side, p)  # whose mask may go by the same number, and is as wrong
+        asked = {node.number for node in mask_nodes(run, access)} if access else set[int]()
+        bound = line_of_bound(run, inside, "stop" if products.iteration[p] or later else "start", asked)
         # of a store in that loop, what decides when it is made may be wrong as well
         line = line if loop_around(run.text, inside) in loops_around(run.text, stored) else bound or line
     text = f"for {products.element(e)}, {element(run, side, e, p)} is multiplied"

@@ -324,7 +324,7 @@ def line_of_mask(
     """Where an access's mask was made, by itself along the axis in which `along`, shaped as its tile, changes; of one that should let
     these numbers through up to an end, and compares with something else, where that was made."""
     if is_cut(run, access):
-        shaped = (node.line for node in address_nodes(run, access) if node.op == "tile")
+        shaped = (node.line for node in address_nodes(run, access) if node.op == "tile" and access.op == "load")
         return next(shaped, access.line)
     axis, nodes = changing_axis(along), mask_nodes(run, access)
     asked = [node for node in nodes if node.type == "int1" and node.op not in MOVES and node.number not in right]
