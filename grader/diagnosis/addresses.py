@@ -16,6 +16,7 @@ from grader.diagnosis.definition import (
     address_nodes,
     changing_axis,
     inside_loop,
+    is_program_id,
     line_along,
     line_of_base,
     line_of_bound,
@@ -26,6 +27,7 @@ from grader.diagnosis.definition import (
     loop_around,
     loops_around,
     mask_nodes,
+    nodes_behind_axis,
     numbers_behind,
 )
 from grader.diagnosis.fit import fit, named
@@ -363,7 +365,9 @@ def line_of_slice(run: Run, parts: Sequence[Products]) -> int | None:
         return None
     axis = changing_axis(parts[0].left.operand.place(run.problem, accesses[0].offsets)[1])
     met = line_of_meeting(run, accesses, axis) if len(accesses) > 1 else None
-    return met or line_of_base(run, accesses[0], axis)
+    turns = [node for node in nodes_behind_axis(run, accesses[0], axis) if node.op == "turn"]
+    begun = (node.line for node in turns if is_program_id(run.tape.nodes[node.inputs[0]]))
+    return met or next(begun, None) or line_of_base(run, accesses[0], axis)
 
 
 def line_between_slices(run: Run, parts: Sequence[Products]) -> int | None:

@@ -170,12 +170,7 @@ def line_of_base(
     if not made:
         return next((node.line for node in nodes if node.op == "make_range" and node.line), access.line)
     tiles = [node for node in made if node.size > 1 and node.line][:1]
-    begun = {node.number for node in made if node.op == "turn" and not given(run.tape.nodes[node.inputs[0]])}
-    numbers = [
-        node
-        for node in made
-        if node.size == 1 and "addptr" not in node.op and not given(node) and node.number not in begun
-    ]
+    numbers = [node for node in made if node.size == 1 and node.op not in ("addptr", "turn") and not given(node)]
     if begins is not None and begins[0]:
         with contextlib.suppress(Untraceable):
             first, size = begins
@@ -448,9 +443,12 @@ def line_of_bound(run: Run, inside: int, which: str, right: Container[int] = ())
     tests = [run.tape.nodes[node.inputs[0]] for node in steers[:2]]
     if len(tests) < 2 or tests[0].op[-2:] not in ("LT", "GT", "NE"):  # the test says more than its bound
         return loop.lineno
-    first, second = (set(test.inputs) for test in tests)
-    numbers = first & second if which == "stop" else (second if which == "step" else first) - (first & second)
-    return line_of_maker(run, min(numbers or first), tests[0], right)
+    pairs = list(zip(*(test.inputs for test in tests), strict=True))
+    stays = [one for one, other in pairs if one == other]
+    moves = [pair[which == "step"] for pair in pairs if pair[0] != pair[1]]
+    numbers = stays if stays and which == "stop" else moves
+    made = [i for i in numbers if run.tape.nodes[i].inputs or run.tape.nodes[i].line != tests[0].line]
+    return line_of_maker(run, made[0], tests[0], right) if len(made) == 1 else loop.lineno
 
 
 def line_of_idle(run: Run) -> int | None:

@@ -183,7 +183,7 @@ def _missing(run: Run, tiles: TileMap | None, unwritten: Array) -> Observation:
         axes = store_axes(store, run.strides) if store and sum(lacking) == 1 else None
         line = line_of_base(run, store) if store else None
         line = _line_of_corner(run, lacking.index(True), axes, apart=True) if axes else line
-        return Observation("programs", "missing", line, text, "each element of Y stored once", beside=axes is None)
+        return Observation("programs", "missing", line, text, "each element of Y stored once", beside=sum(lacking) != 1)
     grid = " x ".join(map(str, run.grid if run.grid[2] > 1 else run.grid[:2]))
     if owing := _never_launched(run, tiles):
         text += f": program {owing} would, by what the others store, and the grid has {grid} programs"
