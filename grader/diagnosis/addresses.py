@@ -254,7 +254,7 @@ def _other_row(walk: _Walk, wrong: Array) -> Observation:
     height, own = side.operand.height, products.rows(side)
     partner = load_of(run, walk.other.side, p) if _goes_through(walk.other, e) else None
     right = numbers_behind(run, products.store, *([partner] if partner else []))
-    line = line_of_place(run, products, side, e, p, "rows", right)
+    line = line_of_place(run, products, side, p, "rows", right)
     index_of, other = products.left.operand.index_of, products.left
     alike = (
         index_of is not None and index_elements(run, other)[e, p] == index_of(run.problem, side.offset[e : e + 1, p])[0]
@@ -310,7 +310,7 @@ def check_k(run: Run, products: Products) -> list[Observation]:
     others = [
         load for walk in walks if len(blamed) == 1 and walk not in blamed and (load := load_of(run, walk.side, p))
     ]
-    line = line_of_place(run, products, blamed[0].side, e, p, "k", numbers_behind(run, *others))
+    line = line_of_place(run, products, blamed[0].side, p, "k", numbers_behind(run, *others))
     text = f"for {products.element(e)}, {element(run, left, e, p)} meets {element(run, right, e, p)}"
     return [products.seen("k", "meet", line, text, "the same k on both sides", p=p)]
 

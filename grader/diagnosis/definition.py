@@ -250,9 +250,7 @@ def inside_loop(run: Run, products: Products) -> int:
     return inside if loops_around(run.text, inside) else run.tape.caller(inside) or inside
 
 
-def line_of_place(
-    run: Run, products: Products, side: Side, e: int, p: int, column: str, right: Container[int]
-) -> int | None:
+def line_of_place(run: Run, products: Products, side: Side, p: int, column: str, right: Container[int]) -> int | None:
     """Where an operand came to another place than its own, "rows" or "k", in the first product that shows it.
 
     Where the right element was loaded into something else, the wrong one of two is used. Else what first goes wrong decides: a later
@@ -269,12 +267,11 @@ def line_of_place(
         return (line_of_step(run, previous, access, right) if previous else None) or access.line
     axis = changing_axis(side.operand.place(run.problem, access.offsets)[column == "k"])
     if not side.operand.strides and _is_shifted(run, products, side, p):
-        return line_of_base(run, access, None, lambda node: is_program_id(node) or node.op == "load", right)
+        return line_of_base(run, access, None, lambda one: one.op in ("get_program_id", "load"), right)
     strides = [run.problem.scalars[name] for name in side.operand.strides] or [1, 1]
-    sliced = run.config.split_k > 1 and column == "k"  # whose beginning is the loop's
+    sliced = run.config.split_k > 1 and column == "k"  # whose beginning is made of its program id
     made = None if axis is None else line_of_lanes(run, access, axis, 0 if sliced else strides[column == "k"], right)
-    if made is None and sliced:
-        made = line_of_base(run, access, axis, right=right)
+    made = made or (line_of_base(run, access, axis, right=right) if sliced else None)
     return made or line_to_blame(pointers_of(run, access), access, right)
 
 
@@ -404,13 +401,14 @@ def _elements_missed(products: Products, side: Side, p: int) -> Array:
 
 def _is_shifted(run: Run, products: Products, side: Side, p: int) -> bool:
     """Whether all elements of an operand that met in a multiplication lie equally far from those that should have."""
-    missed, live = _elements_missed(products, side, p), products.live[:, products.term == products.term[p]]
+    here = products.term == products.term[p]
+    missed, found = _elements_missed(products, side, p), side.offset[:, here][products.live[:, here]]
     row, k = side.operand.place(run.problem, np.arange(run.problem.tensors[side.operand.tensor].numel()))
     places = row * FAR + k // max(side.operand.unit, 1)
     order = np.argsort(places)
     at = order[np.clip(np.searchsorted(places[order], missed), 0, len(order) - 1)]
-    apart = side.offset[:, products.term == products.term[p]][live] - at
-    return bool(len(missed) == len(at) == len(apart) and (places[at] == missed).all() and (apart == apart[0]).all())
+    alike = 0 < len(missed) == len(found) and (places[at] == missed).all()
+    return bool(alike and len(np.unique(found - at)) == 1)
 
 
 def _brings(run: Run, side: Side, load: Node, wanted: Array) -> bool:

@@ -291,7 +291,7 @@ def test_what_programs_beyond_the_grid_would_store_is_the_grids(name, place, tmp
 
 
 def test_of_two_numbers_of_which_either_may_be_wrong_none_is_named():
-    (first, *_), place = written_blind("w4a16_k12", "n_tail")
+    (first, *_), _ = written_blind("w4a16_k12", "n_tail")
     assert "nobody stores 2304 elements of Y" in first.found
     assert "`" not in replace(first, variable="token").text("")
 
