@@ -439,14 +439,21 @@ def line_of_bound(run: Run, inside: int, which: str, right: Container[int] = ())
     if steers and steers[0].op == "range":
         return line_of_maker(run, steers[0].inputs[("start", "stop", "step").index(which)], steers[0], right)
     tests = [run.tape.nodes[node.inputs[0]] for node in steers[:2]]
-    if len(tests) < 2 or tests[0].op[-2:] not in ("LT", "GT", "NE"):  # the test says more than its bound
-        return loop.lineno
-    pairs = list(zip(*(test.inputs for test in tests), strict=True))
+    number = _number_of_test(run, tests, which) if len(tests) == 2 else None
+    return loop.lineno if number is None else line_of_maker(run, number, tests[0], right)
+
+
+def _number_of_test(run: Run, tests: Sequence[Node], which: str) -> int | None:
+    """What is compared in the first two tests of a `while` and stays, its "stop", or what moves: its "start", or its first "step". None
+    where a test says more than its bound."""
+    if tests[0].op[-2:] not in ("LT", "GT", "NE"):
+        return None
+    pairs = list(zip(*(test.inputs for test in tests), strict=False))
     stays = [one for one, other in pairs if one == other]
     moves = [pair[which == "step"] for pair in pairs if pair[0] != pair[1]]
-    numbers = stays if stays and which == "stop" else moves
-    made = [i for i in numbers if run.tape.nodes[i].inputs or run.tape.nodes[i].line != tests[0].line]
-    return line_of_maker(run, made[0], tests[0], right) if len(made) == 1 else loop.lineno
+    nodes = map(run.tape.nodes.__getitem__, stays if stays and which == "stop" else moves)
+    made = [node.number for node in nodes if node.inputs or node.line != tests[0].line]
+    return made[0] if len(made) == 1 else None
 
 
 def line_of_idle(run: Run) -> int | None:
