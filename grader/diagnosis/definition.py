@@ -266,8 +266,9 @@ def line_of_place(run: Run, products: Products, side: Side, p: int, column: str,
         previous = run.load_of(int(side.node[before[0]]), side.operand.tensor)
         return (line_of_step(run, previous, access, right) if previous else None) or access.line
     axis = changing_axis(side.operand.place(run.problem, access.offsets)[column == "k"])
-    if not side.operand.strides and _is_shifted(run, products, side, p):
-        return line_of_base(run, access, None, lambda one: one.op in ("get_program_id", "load"), right)
+    begins = {node.op for node in address_nodes(run, access)} & {"get_program_id", "load"}
+    if begins and not side.operand.strides and _is_shifted(run, products, side, p):
+        return line_of_base(run, access, None, lambda node: node.op in begins, right)
     strides = [run.problem.scalars[name] for name in side.operand.strides] or [1, 1]
     sliced = run.config.split_k > 1 and column == "k"  # whose beginning is made of its program id
     made = None if axis is None else line_of_lanes(run, access, axis, 0 if sliced else strides[column == "k"], right)
