@@ -21,7 +21,7 @@ from grader.diagnosis.provenance import Untraceable
 from grader.diagnosis.relation import Products, Run, products_of, sample
 from grader.diagnosis.scales import check_scales
 from grader.diagnosis.stores import lasting, places_in_output, read_back, store_axes, stores_to_output
-from grader.diagnosis.sums import check_left_over, check_reset, check_sums, dropped
+from grader.diagnosis.sums import MIXED, check_left_over, check_reset, check_sums, dropped
 from grader.diagnosis.tape import Node
 from grader.diagnosis.values import check_values, check_weight, common_offset
 
@@ -40,9 +40,12 @@ def compare(run: Run) -> list[Observation]:
     found = placed if strides else [*found, *placed]
     if any(one.aspect == "order" for one in placed):  # nothing else of a tile is certain before
         return first_of_each(found)
+    of_programs: list[Observation] = []
     for (stores, _), products in zip(followed, moved, strict=True):
         with contextlib.suppress(Untraceable):
-            found += _of_program(run, stores, products)
+            of_programs += _of_program(run, stores, products)
+    mixing = {one.program for one in of_programs if one.aspect in MIXED}  # whose tiles lack what others have too much
+    found += [one for one in of_programs if one.column == "sum" or one.program not in mixing]
     if run.ended and run.config.split_k > 1 and not any(one.column in ("rows", "k", "store") for one in found):
         found += _of_slices(run, [_with_lost(run, at, one) for (at, _), one in zip(followed, moved, strict=True)])
     return first_of_each(found)

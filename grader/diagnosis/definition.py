@@ -481,9 +481,17 @@ def _steered(run: Run, program: int) -> dict[int, bool]:
 
 
 def line_of_value(run: Run, store: Node) -> int | None:
-    """Where what a store takes was made, if in no loop of its own; else the store itself."""
-    made = run.tape.nodes[store.inputs[0]].line or 0
-    return made if loops_around(run.text, made) == loops_around(run.text, store.line or 0) else store.line
+    """Where what a store takes was made, if in no loop of its own; else a condition that kept the program from changing it after that, or
+    the store itself."""
+    made, here = run.tape.nodes[store.inputs[0]], around(run.text, store.line or 0)
+    while made.line == store.line and (before := [i for i in made.inputs if run.provenance.carries(i)]):
+        made = run.tape.nodes[before[0]]  # what is converted in the store's own line
+    if loops_around(run.text, made.line or 0) == [block for block in here if isinstance(block, Loop)]:
+        return made.line
+    tests = [node for node in run.tape.nodes[made.number : store.number] if node.op == "condition"]
+    passed = {node.line for node in tests if not run.provenance.values(node.inputs[0]).any()}
+    passed -= {block.lineno for block in here}
+    return passed.pop() if len(passed) == 1 else store.line
 
 
 def line_of_condition(run: Run, line: int, beside: int) -> int | None:

@@ -6,12 +6,16 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from grader.diagnosis.definition import line_of_value, loops_around, start_of_sum
+from grader.diagnosis.definition import behind, line_of_condition, line_of_value, loops_around, start_of_sum
 from grader.diagnosis.observation import Observation, plain
 from grader.diagnosis.provenance import Array
 from grader.diagnosis.relation import Products, Run
 from grader.diagnosis.stores import places_in_output
 from grader.diagnosis.tape import Node
+
+EARLY = "a tile that is stored after its last product"
+MIXED = ("not reset", "stored early", "other tile")
+"""Aspects of a sum that has products of another tile."""
 
 
 def dropped(run: Run, products: Products, stores: Sequence[Node]) -> list[Node]:
@@ -30,7 +34,12 @@ def check_reset(run: Run, products: Products, stores: Sequence[Node]) -> list[Ob
     """Products that are made and lost, and sums that are counted again."""
     found = []
     lost = dropped(run, products, stores)
-    if lost:
+    if lost and lost[0].number > products.store.number:
+        made = len(lost) + len({term.node for term in products.flow.terms})
+        text = f"{len(lost)} of {made} multiplications of X and W are made after Y[{products.m[0]}, {products.n[0]}] is stored"
+        line = _stored_at(run, products.store, lost[0].number)
+        found.append(products.seen("sum", "stored early", line, text, EARLY))
+    elif lost:
         reaching = [run.tape.nodes[term.node] for term in products.flow.terms]
         made = len(lost) + len(reaching)
         line = lost[-1].line
@@ -53,24 +62,49 @@ def check_reset(run: Run, products: Products, stores: Sequence[Node]) -> list[Ob
 
 
 def check_left_over(run: Run, products: Products, stores: Sequence[Node]) -> list[Observation]:
-    """Products of a tile that the program stored before, still in the sum of the next one."""
-    before = [store for store in stores if store.number < products.store.number]
-    if not before:
-        return []
-    last = before[-1].number
-    early = np.array([products.flow.terms[t].node < last for t in products.term], dtype=bool)
-    if not early.any() or early.all():
-        return []
-    m, n, _ = places_in_output(run, before[-1])
-    left, right = products.left, products.right
-    foreign = early & products.live & ((left.row != products.m[:, None]) | (right.row != products.n[:, None]))
-    if not foreign.any():
-        return []
-    e, p = (int(i) for i in np.argwhere(foreign)[0])
-    text = f"the sum for {products.element(e)} still has X[{left.row[e, p]}, {left.k[e, p]}] * "
-    text += f"W[{right.row[e, p]}, {right.k[e, p]}] in it, of the tile that the program stored before (from Y[{m[0]}, {n[0]}] on)"
-    line = _began(run, products, products.flow.terms[int(products.term[p])].node)
-    return [products.seen("sum", "not reset", line, text, "a sum that begins with zero for each tile")]
+    """Products of another tile that the program stores, in the sum of this one."""
+    left, right, N = products.left, products.right, run.sizes[1]
+    foreign = products.live & ((left.row != products.m[:, None]) | (right.row != products.n[:, None]))
+    foreign &= left.k // right.operand.unit == right.k // right.operand.unit
+    own = products.live & ~foreign
+    for home in stores if foreign.any() else ():
+        m, n, inside = places_in_output(run, home)
+        at_home = foreign & np.isin(left.row * N + right.row, (m * N + n)[inside])
+        if home is products.store or not at_home.any():
+            continue
+        beside = at_home & own.any(axis=1)[:, None]
+        e, p = np.argwhere(beside if beside.any() else at_home)[0]
+        if found := _of_another(run, products, home, (int(e), int(p)), products.term[own[e]]):
+            return [found]
+    return []
+
+
+def _of_another(run: Run, products: Products, home: Node, at: tuple[int, int], own: Array) -> Observation | None:
+    """A product that belongs to the tile that `home` stores. own: the terms of the element's own; where there are none it may be looked up
+    wrongly instead, unless it was stored where it belongs before."""
+    row, column, k = products.left.row[at], products.right.row[at], products.left.k[at]
+    node, mine = products.flow.terms[products.term[at[1]]].node, [products.flow.terms[number].node for number in own]
+    there = {made.number for made in behind(run, home.inputs[0])}
+    text = f"the sum for {products.element(at[0])} {{}} X[{row}, {k}] * W[{column}, {products.right.k[at]}] in it, which {{}}"
+    if node in there and all(home.number < made for made in mine):
+        text = text.format("still has", f"the program stored to Y[{row}, {column}] before")
+        expected = "a sum that begins with zero for each tile"
+        return products.seen("sum", "not reset", _began(run, products, node), text, expected)
+    if not mine:
+        return None
+    if node > home.number:
+        text = text.format("has", f"belongs to Y[{row}, {column}] and is made after that is stored")
+        return products.seen("sum", "stored early", _stored_at(run, home, node), text, EARLY)
+    text = text.format("has", f"belongs to Y[{row}, {column}], in another tile of the program")
+    here = [made for made in behind(run, products.store.inputs[0]) if made.number not in there]
+    line = next((made.line for made in here if any(one.number == node for one in behind(run, made.number))), None)
+    return products.seen("sum", "other tile", line, text, "the products of one tile in one sum")
+
+
+def _stored_at(run: Run, store: Node, product: int) -> int | None:
+    """What decides when a tile is stored: the condition that the store stands under and the product does not, else the store."""
+    condition = line_of_condition(run, store.line or 0, run.tape.nodes[product].line or 0)
+    return condition or store.line
 
 
 def _began(run: Run, products: Products, term: int) -> int | None:

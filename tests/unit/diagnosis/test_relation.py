@@ -199,6 +199,10 @@ def test_a_scale_is_followed_by_the_way_that_the_number_came():
         ("dds_g03", "rectangular", 30, "values[0, 1, 0] = W[1, 0] is multiplied"),
         ("dds_g06", "rectangular", 22, "is multiplied 2 times for Y[0, 0]"),
         ("dds_g12", "rectangular", 20, "still has X[0, 0] * W[0, 0] in it"),
+        ("dds_l01", "strided_y", 29, "still has X[0, 32] * W[32, 32] in it"),  # in a tile without products of its own, too
+        ("w8a8_l05", "all_tails", 58, "in another tile of the program"),  # where the two sums meet
+        ("w8a8_l10", "all_tails", 54, "are made after Y[0, 0] is stored"),  # what decides when a tile is stored
+        ("w4a16_l07", "all_tails", 53, "are multiplied by 1"),  # a condition that only one program meets
     ],
 )
 def test_of_one_mistake_one_thing_is_said_and_its_line(name, case, line, words):
