@@ -365,8 +365,8 @@ def line_of_slice(run: Run, parts: Sequence[Products]) -> int | None:
         return None
     axis = changing_axis(parts[0].left.operand.place(run.problem, accesses[0].offsets)[1])
     met = line_of_meeting(run, accesses, axis) if len(accesses) > 1 else None
-    turns = [node for node in nodes_behind_axis(run, accesses[0], axis) if node.op == "turn"]
-    begun = (node.line for node in turns if is_program_id(run.tape.nodes[node.inputs[0]]))
+    variables = [node for node in nodes_behind_axis(run, accesses[0], axis) if node.op == "loop_variable"]
+    begun = (node.line for node in variables if is_program_id(run.tape.nodes[node.inputs[0]]))
     return met or next(begun, None) or line_of_base(run, accesses[0], axis)
 
 

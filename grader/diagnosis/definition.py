@@ -33,7 +33,7 @@ ORDERS = ("reshape", "trans", "join", "cat", "gather", "split")
 """Operations that put a tile's elements into another order."""
 STEERS = ("range", "condition")
 """What Python goes by: of a loop start, stop and step, of an `if` or a `while` its test."""
-GIVEN = ("argument", "lost", "get_program_id", "turn")
+GIVEN = ("argument", "lost", "get_program_id", "loop_variable")
 """What a kernel does not make itself; a turn is what a loop's variable holds."""
 
 
@@ -170,7 +170,9 @@ def line_of_base(
     if not made:
         return next((node.line for node in nodes if node.op == "make_range" and node.line), access.line)
     tiles = [node for node in made if node.size > 1 and node.line][:1]
-    numbers = [node for node in made if node.size == 1 and node.op not in ("addptr", "turn") and not given(node)]
+    numbers = [
+        node for node in made if node.size == 1 and node.op not in ("addptr", "loop_variable") and not given(node)
+    ]
     if begins is not None and begins[0]:
         with contextlib.suppress(Untraceable):
             first, size = begins
@@ -215,7 +217,7 @@ def line_of_step(run: Run, first: Node, second: Node, right: Container[int] = ()
     left = [
         node
         for node in fresh
-        if node.inputs and node.op != "turn" and node.line != second.line and node.number not in right
+        if node.inputs and node.op != "loop_variable" and node.line != second.line and node.number not in right
     ]
     carried = [node for node in left if not before.isdisjoint(node.inputs)]
     return (carried or left or [second])[0].line if fresh else None
@@ -281,7 +283,10 @@ def line_of_element(run: Run, load: Node, right: Container[int]) -> int | None:
     pointers = pointers_of(run, load)
     lines = {node.line for node in pointers}
     return line_to_blame(
-        [*pointers, *(node for node in address_nodes(run, load) if node.op != "turn" and node.line not in lines)],
+        [
+            *pointers,
+            *(node for node in address_nodes(run, load) if node.op != "loop_variable" and node.line not in lines),
+        ],
         load,
         right,
     )

@@ -187,7 +187,7 @@ def loop(kind: Any, *arguments: Any, **options: Any) -> Iterator[Any]:
         data = (first + last - at if backwards else at).astype(numpy_type)
         handle = interpreter.TensorHandle(data, dtype)
         if LoopEvents.steers is not None:
-            LoopEvents.steers("turn", [tensors[int(backwards)].handle, tensors[2].handle], handle)
+            LoopEvents.steers("loop_variable", [tensors[int(backwards)].handle, tensors[2].handle], handle)
         yield tl.core.tensor(handle, dtype)
 
 

@@ -313,9 +313,9 @@ def test_what_a_loop_goes_by_is_on_the_tape(name, case, steers):
     seen = [node for node in nodes if node.op == steers]
     loads = [node for node in behind(run, seen[0].number) if node.tensor == "crow_indices_ptr"]
     assert len(loads) == 2, "a block row begins and ends where the index says"
-    turns = [node for node in nodes if node.op == "turn"]
-    assert bool(turns) is (steers == "range")
-    assert all(nodes[turn.inputs[0]].tensor == "crow_indices_ptr" for turn in turns)
+    variables = [node for node in nodes if node.op == "loop_variable"]
+    assert bool(variables) is (steers == "range")
+    assert all(nodes[one.inputs[0]].tensor == "crow_indices_ptr" for one in variables)
 
 
 def test_a_program_has_a_number_for_each_axis_of_its_grid():
