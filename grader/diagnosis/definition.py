@@ -94,7 +94,13 @@ def line_to_blame(made: Iterable[Node], use: Node, right: Container[int] = ()) -
 
 
 def line_along(run: Run, access: Node, step: int, right: Container[int] = ()) -> int | None:
-    """Where what moves an access's addresses by `step` along an axis was made, before it met the other axes."""
+    """Where what moves an access's addresses by `step` along an axis was made, before it met the other axes; the access where they move so
+    along several, of which none is to be told from the others."""
+    if (
+        sum((np.diff(access.offsets, axis=axis) == step).all() for axis in np.flatnonzero(np.array(access.shape) > 1))
+        > 1
+    ):
+        return access.line
     lanes = [one for axis in range(access.offsets.ndim) for one in lanes_along(run, access, axis)]
     made = [node for node, one in lanes if (np.diff(one) == step).all() and (step != 1 or node.op == "tile")]
     return line_to_blame([*pointers_of(run, access), *made], access, right)
