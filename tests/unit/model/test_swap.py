@@ -104,7 +104,7 @@ def test_a_lab_without_its_file_is_refused(monkeypatch, tmp_path):
     model = tiny_model()
     swap(model, "w8a8")
     assert torch.isfinite(model(tokens())).all()
-    (tmp_path / "assignment" / "w8a8.py").write_text(stub.replace("def naive(", "def other("), encoding="utf-8")
+    (tmp_path / "assignment" / "w8a8.py").write_text(stub.replace("def naive(", "def another("), encoding="utf-8")
     with pytest.raises(CannotSwap, match="found no naive"):
         swap(tiny_model(), "w8a8")
 
