@@ -6,7 +6,7 @@ import os
 import secrets
 import tempfile
 import tomllib
-from contextlib import AbstractContextManager, nullcontext
+from contextlib import nullcontext
 from dataclasses import dataclass, replace
 from functools import cache
 from pathlib import Path
@@ -152,14 +152,9 @@ def graded_as_read(path: Path, lab: Lab, *, jobs: int = 1, seed: int | None = No
     build = describe if brief else read_by_triton
     built = source if isinstance(source, Refusal) else build(lab, source, BuildOptions((90,), "check", jobs))
     seed = secrets.randbits(48) if seed is None else seed
-    with explained(not brief):
+    with patch("grader.pipeline.lab_report.reasons", _unexplained) if brief else nullcontext():
         report = judge_on_cpu(lab, source, built, options, seed, load_rubric())
     return document(Report(submission.name, options.device, seed, {lab.id: report}, submission.notes))
-
-
-def explained(wanted: bool) -> AbstractContextManager[object]:
-    """Whether failures are explained meanwhile, which no verdict needs."""
-    return nullcontext() if wanted else patch("grader.pipeline.lab_report.reasons", _unexplained)
 
 
 def _unexplained(failure: Failure) -> Reasons:

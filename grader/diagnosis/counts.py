@@ -97,7 +97,7 @@ def _line(run: Run, parts: Sequence[Products], which: str, amiss: Array) -> int 
         inside = loops[0]  # what the inner loop does is right each time
     when = one.iteration[one.live[0] & (one.left.k[0] == amiss[0])]
     if len(parts) == 1 and len(np.unique(when)) > 1 and loops:
-        which = "step"  # what is met in two of its turns
+        which = "step"  # what is met in two of its iterations
     if len(parts) > 1 and which == "start" and one.flow.terms:
         return line_between_slices(run, parts) or line_of_slice(run, parts)
     right = numbers_behind(run, one.store)

@@ -34,7 +34,7 @@ ORDERS = ("reshape", "trans", "join", "cat", "gather", "split")
 STEERS = ("range", "condition")
 """What Python goes by: of a loop start, stop and step, of an `if` or a `while` its test."""
 GIVEN = ("argument", "lost", "get_program_id", "loop_variable")
-"""What a kernel does not make itself; a turn is what a loop's variable holds."""
+"""What a kernel does not make itself."""
 
 
 def address_nodes(run: Run, access: Node) -> list[Node]:
@@ -96,10 +96,8 @@ def line_to_blame(made: Iterable[Node], use: Node, right: Container[int] = ()) -
 def line_along(run: Run, access: Node, step: int, right: Container[int] = ()) -> int | None:
     """Where what moves an access's addresses by `step` along an axis was made, before it met the other axes; the access where they move so
     along several, of which none is to be told from the others."""
-    if (
-        sum((np.diff(access.offsets, axis=axis) == step).all() for axis in np.flatnonzero(np.array(access.shape) > 1))
-        > 1
-    ):
+    long = [axis for axis, length in enumerate(access.shape) if length > 1]
+    if sum(bool((np.diff(access.offsets, axis=axis) == step).all()) for axis in long) > 1:
         return access.line
     lanes = [one for axis in range(access.offsets.ndim) for one in lanes_along(run, access, axis)]
     made = [node for node, one in lanes if (np.diff(one) == step).all() and (step != 1 or node.op == "tile")]
@@ -368,14 +366,14 @@ def line_of_exchange(run: Run, products: Products, side: Side, p: int, access: N
         return None
     way = behind(run, int(side.node[p]), stop=lambda node: node.number == access.number)
     orders = [node for node in way if node.op in ORDERS and access.number < node.number]
-    if right is access and orders and _is_turned(run, products, side, p):
+    if right is access and orders and _is_transposed(run, products, side, p):
         return next((node.line for node in reversed(orders) if node.op == "trans"), term.line)
     if right is access:
         return next((node.line for node in orders), None)
     return next((node.line for node in way if access.number in node.inputs and node.op not in MOVES), term.line)
 
 
-def _is_turned(run: Run, products: Products, side: Side, p: int) -> bool:
+def _is_transposed(run: Run, products: Products, side: Side, p: int) -> bool:
     """Whether the rows of an operand lie along the axis that its multiplication sums over, and k along the other one."""
     origin = run.provenance.origin(int(side.node[p]), side.operand.tensor, masked=False)
     if origin is None or origin.ndim != 2 or (origin < 0).any():

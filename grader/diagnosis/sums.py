@@ -85,20 +85,31 @@ def _of_another(run: Run, products: Products, home: Node, at: tuple[int, int], o
     row, column, k = products.left.row[at], products.right.row[at], products.left.k[at]
     node, mine = products.flow.terms[products.term[at[1]]].node, [products.flow.terms[number].node for number in own]
     there = {made.number for made in behind(run, home.inputs[0])}
-    text = f"the sum for {products.element(at[0])} {{}} X[{row}, {k}] * W[{column}, {products.right.k[at]}] in it, which {{}}"
+    whole, what = products.element(at[0]), f"X[{row}, {k}] * W[{column}, {products.right.k[at]}] in it, which"
     if node in there and all(home.number < made for made in mine):
-        text = text.format("still has", f"the program stored to Y[{row}, {column}] before")
+        text = f"the sum for {whole} still has {what} the program stored to Y[{row}, {column}] before"
         expected = "a sum that begins with zero for each tile"
         return products.seen("sum", "not reset", _began(run, products, node), text, expected)
     if not mine:
         return None
+    text = f"the sum for {whole} has {what} belongs to Y[{row}, {column}]"
     if node > home.number:
-        text = text.format("has", f"belongs to Y[{row}, {column}] and is made after that is stored")
+        text += " and is made after that is stored"
         return products.seen("sum", "stored early", _stored_at(run, home, node), text, EARLY)
-    text = text.format("has", f"belongs to Y[{row}, {column}], in another tile of the program")
-    here = [made for made in behind(run, products.store.inputs[0]) if made.number not in there]
-    line = next((made.line for made in here if any(one.number == node for one in behind(run, made.number))), None)
+    text += ", in another tile of the program"
+    line = _where_it_joins(run, node, products.store, there)
     return products.seen("sum", "other tile", line, text, "the products of one tile in one sum")
+
+
+def _where_it_joins(run: Run, product: int, store: Node, there: set[int]) -> int | None:
+    """The first line on the way of a product to a store that is not on its way to the tile it belongs to, whose nodes are `there`."""
+    carrying: set[int] = set()
+    for made in behind(run, store.inputs[0]):
+        if made.number == product or not carrying.isdisjoint(made.inputs):
+            carrying.add(made.number)
+            if made.number not in there:
+                return made.line
+    return None
 
 
 def _stored_at(run: Run, store: Node, product: int) -> int | None:
