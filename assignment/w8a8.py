@@ -89,7 +89,7 @@ def input_scales(x: torch.Tensor) -> torch.Tensor:
         return row_scales(x)
     M, K = x.shape
     scale = torch.empty(M, dtype=torch.float32, device=x.device)
-    ROW_SCALES[(M,)](x, scale, K, *x.stride(), BLOCK_K=min(4096, triton.next_power_of_2(K)))
+    ROW_SCALES[(M,)](x, scale, K, *x.stride(), BLOCK_K=min(2048, triton.next_power_of_2(K)), num_warps=8)
     return scale
 
 

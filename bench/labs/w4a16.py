@@ -17,6 +17,7 @@ from grader.model import Problem
 SHAPES = (
     square_weight("w4a16", 1, 4096, 32, ladder=True),
     square_weight("w4a16", 16, 4096, 32, ladder=True),
+    square_weight("w4a16", 32, 4096, 32),
     square_weight("w4a16", 64, 4096, 16),
     square_weight("w4a16", 256, 4096, 16),
     square_weight("w4a16", 512, 4096, 16, ladder=True),
