@@ -12,16 +12,17 @@ from grader.judging.checking import Finding
 from grader.judging.correctness import correctness_tests, memory_test
 from grader.judging.judged import Judged
 from grader.judging.points import scored
-from grader.judging.rubric import Rubric, Tiers
+from grader.judging.rubric import Rubric, Tiers, load_rubric
 from grader.judging.speed import speed_tests
 from grader.labs import Lab
-from grader.model import BuildFacts, ErrorMap, KernelBundle, LabReport, LabStatus, Refusal, TestResult
+from grader.model import BuildFacts, ErrorMap, KernelBundle, KernelSource, LabReport, LabStatus, Refusal, TestResult
 
 MAX_ERROR_MAPS = 8
 
 
-def refused(lab: Lab, refusal: Refusal, rubric: Rubric, gpu: bool) -> LabReport:
-    """The report of a lab whose kernel was never run."""
+def refused(lab: Lab, refusal: Refusal, source: KernelSource | None = None, *, gpu: bool) -> LabReport:
+    """The report of a lab whose kernel was never run. source: where it could be read; gpu: whether speed is graded."""
+    rubric = load_rubric()
     gradable = rubric.correctness + (rubric.speed if gpu else 0.0)
     return LabReport(
         lab.id,
@@ -35,6 +36,7 @@ def refused(lab: Lab, refusal: Refusal, rubric: Rubric, gpu: bool) -> LabReport:
         0.0,
         rubric.speed,
         gradable,
+        source=source,
         bonus=lab.bonus,
     )
 

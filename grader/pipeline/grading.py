@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor, as_completed, wait
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, replace
+from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -17,7 +18,7 @@ import torch
 
 from grader.building import BinaryCache, BuildOptions, Scope, assignments, build, with_binaries
 from grader.judging.judge import Launched, Terms
-from grader.judging.rubric import Rubric, load_rubric, load_tiers
+from grader.judging.rubric import load_rubric, load_tiers
 from grader.judging.scoring import facts_of, refused
 from grader.labs import Lab
 from grader.labs.problems import make_problem
@@ -75,6 +76,51 @@ class GradeOptions:
     def cores(self) -> int:
         return self.jobs or len(os.sched_getaffinity(0))
 
+    @property
+    def building(self) -> BuildOptions:
+        """How to build where there is no GPU."""
+        scope: Scope = "check" if self.facts else "verdict"
+        return BuildOptions(self.capabilities, scope, self.cores, self.confined, cache=self.cache)
+
+    def interpreting(self, cores: int) -> InterpretOptions:
+        """How to launch on the interpreter, in so many sandboxes at once."""
+        return InterpretOptions(cores, self.confined, self.case_seconds)
+
+
+@dataclass(frozen=True)
+class Built:
+    """A lab's kernel as it was read and as data, and the seed of the inputs that it is launched on."""
+
+    lab: Lab
+    source: KernelSource
+    bundle: KernelBundle
+    seed: int
+
+    @cached_property
+    def problems(self) -> Mapping[str, Problem]:
+        """The inputs of each case, by its name."""
+        return {case.name: make_problem(self.lab, case, self.seed) for case in self.lab.cases}
+
+    def interpret(
+        self,
+        pairs: Sequence[tuple[str, int]],
+        how: InterpretOptions,
+        listen: Callable[[Outcome], None] = lambda outcome: None,
+    ) -> list[Outcome]:
+        """These launches on the interpreter."""
+        return interpret(self.lab, self.source, self.bundle, self.problems, pairs, how, listen)
+
+
+def launchable(
+    lab: Lab, source: KernelSource | Refusal, bundle: KernelBundle | Refusal, seed: int, *, gpu: bool
+) -> Built | LabReport:
+    """What is there to launch, or the report of a lab of which nothing is. gpu: whether speed is graded."""
+    if isinstance(source, Refusal):
+        return refused(lab, source, gpu=gpu)
+    if isinstance(bundle, Refusal):
+        return refused(lab, bundle, source, gpu=gpu)
+    return Built(lab, source, bundle, seed)
+
 
 def grade(
     path: Path, labs: Sequence[Lab], options: GradeOptions, *, all_labs: bool = False, listen: Listener = unheard
@@ -95,13 +141,12 @@ def grade_submission(
     started = time.monotonic()
     seed = options.seed if options.seed is not None else secrets.randbits(48)
     chosen = [lab for lab in labs if lab.id in submission.labs]
-    rubric = load_rubric()
     on_gpu = options.device.kind == "cuda"
     prewarm(confined=options.confined)
     if on_gpu:
-        reports = _grade_on_gpu(submission, chosen, options, seed, rubric, listen)
+        reports = _grade_on_gpu(submission, chosen, options, seed, listen)
     else:
-        reports = _grade_on_cpu(submission, chosen, options, seed, rubric, listen, {} if built is None else built)
+        reports = _grade_on_cpu(submission, chosen, options, seed, listen, {} if built is None else built)
     return Report(
         submission=submission.name,
         device=options.device,
@@ -138,7 +183,6 @@ def _grade_on_cpu(
     labs: Sequence[Lab],
     options: GradeOptions,
     seed: int,
-    rubric: Rubric,
     listen: Listener,
     kept: dict[str, KernelBundle],
 ) -> dict[str, LabReport]:
@@ -147,12 +191,13 @@ def _grade_on_cpu(
         reports: dict[str, Future[LabReport]] = {}
         for lab in labs:
             source = submission.labs[lab.id]
-            built = build_lab(lab, source, _cpu_build_options(options), listen)
-            if isinstance(built, KernelBundle):
-                kept[lab.id] = built
+            bundle = build_lab(lab, source, options.building, listen)
+            if isinstance(bundle, KernelBundle):
+                kept[lab.id] = bundle
             if not reports:
                 until_judged.enter_context(one_thread())
-            reports[lab.id] = judges.submit(_interpreted(lab, source, built, options, seed, rubric, listen))
+            built = launchable(lab, source, bundle, seed, gpu=False)
+            reports[lab.id] = judges.submit(_interpreted(built, options, listen))
         return {lab_id: report.result() for lab_id, report in reports.items()}
 
 
@@ -168,56 +213,32 @@ def with_facts(
     for lab in labs:
         source = submission.labs.get(lab.id)
         if isinstance(source, KernelSource) and lab.id in built:
-            whole = with_binaries(lab, source, built[lab.id], _cpu_build_options(options))
+            whole = with_binaries(lab, source, built[lab.id], options.building)
             one = found[lab.id]
             found[lab.id] = replace(one, facts=facts_of(lab, whole, one.facts_capability))
     return replace(report, labs=found)
 
 
-def _cpu_build_options(options: GradeOptions) -> BuildOptions:
-    scope: Scope = "check" if options.facts else "verdict"
-    return BuildOptions(options.capabilities, scope, options.cores, options.confined, cache=options.cache)
-
-
-def grade_lab_on_cpu(
-    lab: Lab, source: KernelSource | Refusal, options: GradeOptions, seed: int, rubric: Rubric
-) -> LabReport:
+def grade_lab_on_cpu(lab: Lab, source: KernelSource | Refusal, options: GradeOptions, seed: int) -> LabReport:
     """One lab from its source to its report, by Triton's interpreter."""
-    return judge_on_cpu(lab, source, build_lab(lab, source, _cpu_build_options(options)), options, seed, rubric)
+    bundle = build_lab(lab, source, options.building)
+    return judge_on_cpu(launchable(lab, source, bundle, seed, gpu=False), options)
 
 
-def judge_on_cpu(
-    lab: Lab,
-    source: KernelSource | Refusal,
-    built: KernelBundle | Refusal,
-    options: GradeOptions,
-    seed: int,
-    rubric: Rubric,
-) -> LabReport:
+def judge_on_cpu(built: Built | LabReport, options: GradeOptions) -> LabReport:
     """The second half of `grade_lab_on_cpu`: one lab from what was built, or only read by Triton's front end, to its report."""
-    return _interpreted(lab, source, built, options, seed, rubric, unheard)()
+    return _interpreted(built, options, unheard)()
 
 
-def _interpreted(
-    lab: Lab,
-    source: KernelSource | Refusal,
-    built: KernelBundle | Refusal,
-    options: GradeOptions,
-    seed: int,
-    rubric: Rubric,
-    listen: Listener,
-) -> Callable[[], LabReport]:
+def _interpreted(built: Built | LabReport, options: GradeOptions, listen: Listener) -> Callable[[], LabReport]:
     """Runs every launch now; what it returns judges them."""
-    if isinstance(built, Refusal) or isinstance(source, Refusal):
-        assert isinstance(built, Refusal)
-        unbuilt = replace(refused(lab, built, rubric, gpu=False), source=_source(source))
-        return lambda: unbuilt
-    pairs = launch_pairs(lab, built, compiled=bool(built.working))
-    problems = {case.name: make_problem(lab, case, seed) for case in lab.cases}
-    how = InterpretOptions(options.cores, options.confined, options.case_seconds)
-    outcomes = interpret(lab, source, built, problems, pairs, how, _Counter(lab, len(pairs), listen))
-    launched = Launched(lab, source, built, problems, tuple(outcomes), tuple(outcomes))
-    terms = Terms(rubric, None, options.capabilities, seed)
+    if isinstance(built, LabReport):
+        return lambda: built
+    lab, how = built.lab, options.interpreting(options.cores)
+    pairs = launch_pairs(lab, built.bundle, compiled=bool(built.bundle.working))
+    outcomes = built.interpret(pairs, how, _Counter(lab, len(pairs), listen))
+    launched = Launched(lab, built.source, built.bundle, built.problems, outcomes, outcomes)
+    terms = Terms(load_rubric(), None, options.capabilities, built.seed)
 
     def judged() -> LabReport:
         report = lab_report(launched, terms, how)
@@ -228,7 +249,7 @@ def _interpreted(
 
 
 def _grade_on_gpu(
-    submission: Submission, labs: Sequence[Lab], options: GradeOptions, seed: int, rubric: Rubric, listen: Listener
+    submission: Submission, labs: Sequence[Lab], options: GradeOptions, seed: int, listen: Listener
 ) -> dict[str, LabReport]:
     from grader.running.cuda import CudaRunner
 
@@ -238,18 +259,18 @@ def _grade_on_gpu(
         builds: dict[str, Future[KernelBundle | Refusal]] = {
             lab.id: pool.submit(build_lab, lab, submission.labs[lab.id], how, listen) for lab in labs
         }
+        reports: dict[str, LabReport] = {}
         judged: dict[str, Future[LabReport]] = {}
-        terms = gpu_terms(rubric, device, seed)
+        terms = gpu_terms(device, seed)
         for lab in _as_built(labs, builds):
-            source, built = submission.labs[lab.id], builds[lab.id].result()
-            watched = pool.submit(_watch_after, builds.values(), lab, source, built, seed, options)
-            run = (
-                None
-                if isinstance(built, Refusal)
-                else run_on_gpu(runner, lab, built, seed, device, listen, profile=options.profile)
-            )
-            judged[lab.id] = pool.submit(_judged_after, watched, lab, source, built, run, terms, listen)
-        return {lab.id: judged[lab.id].result() for lab in labs}
+            built = launchable(lab, submission.labs[lab.id], builds[lab.id].result(), seed, gpu=True)
+            if isinstance(built, LabReport):
+                reports[lab.id] = built
+                continue
+            watched = pool.submit(_watch_after, builds.values(), built, options)
+            run = run_on_gpu(runner, built, device, listen, profile=options.profile)
+            judged[lab.id] = pool.submit(_judged_after, watched, built, run, terms, listen)
+        return {lab.id: reports[lab.id] if lab.id in reports else judged[lab.id].result() for lab in labs}
 
 
 def _as_built(labs: Sequence[Lab], builds: Mapping[str, Future[KernelBundle | Refusal]]) -> Iterator[Lab]:
@@ -286,14 +307,7 @@ def build_lab(
 
 
 def run_on_gpu(
-    runner: CudaRunner,
-    lab: Lab,
-    bundle: KernelBundle,
-    seed: int,
-    device: Device,
-    listen: Listener = unheard,
-    *,
-    profile: bool = False,
+    runner: CudaRunner, built: Built, device: Device, listen: Listener = unheard, *, profile: bool = False
 ) -> GpuRun:
     """Runs every correctness case and times every speed case on the runner's GPU; hidden cases last, when all times are taken.
 
@@ -301,6 +315,7 @@ def run_on_gpu(
     """
     from grader.running.cuda import deaths_in
 
+    lab, bundle, seed = built.lab, built.bundle, built.seed
     pairs = launch_pairs(lab, bundle)
     public = [pair for pair in pairs if not lab.hides(pair[0])]
     ran = _Counter(lab, len(pairs), listen)
@@ -314,108 +329,76 @@ def run_on_gpu(
     if sanitizer.needed(bundle) and device.capability is not None:
         watched = [(outcome.case, outcome.config) for outcome in outcomes if outcome.status == "ran"]
         seen = sanitizer.watch(lab, bundle, watched, seed, device.capability, runner.visible)
-    profiles = _profiled(runner, lab, bundle, samples, device) if profile else ()
+    profiles = _profiled(runner, built, samples, device) if profile else ()
     outcomes += runner.correctness(lab, bundle, pairs[len(public) :], seed, ran, outcomes)
     return GpuRun(tuple(outcomes), tuple(samples), tuple(seen), profiles)
 
 
 def _profiled(
-    runner: CudaRunner, lab: Lab, bundle: KernelBundle, samples: Sequence[SpeedSample], device: Device
+    runner: CudaRunner, built: Built, samples: Sequence[SpeedSample], device: Device
 ) -> tuple[Profile, ...] | str:
     pairs = [(one.case, one.config) for one in samples if one.status == "timed" and one.config is not None]
     if not pairs or device.capability is None:
         return "no case was timed"
     try:
-        return tuple(profiler.profile(lab, bundle, pairs, device.capability, runner.visible))
+        return tuple(profiler.profile(built.lab, built.bundle, pairs, device.capability, runner.visible))
     except profiler.NoProfile as why:
         return str(why)
 
 
-def watch_memory(
-    lab: Lab, source: KernelSource | Refusal, built: KernelBundle | Refusal, seed: int, options: GradeOptions
-) -> list[Outcome]:
+def watch_memory(built: Built, options: GradeOptions) -> list[Outcome]:
     """The launches of the public cases on the interpreter, which sees every access. Runs beside the GPU's work.
 
     One core is left to the process that drives the GPU.
     """
-    if isinstance(built, Refusal) or isinstance(source, Refusal):
-        return []
-    problems = {case.name: make_problem(lab, case, seed) for case in lab.cases if not case.hidden}
-    pairs = [pair for pair in launch_pairs(lab, built) if pair[0] in problems]
-    pairs.sort(key=lambda pair: math.prod(built.launches[pair].grid), reverse=True)  # most programs, most time
-    how = InterpretOptions(max(1, options.cores - 1), options.confined, options.case_seconds)
-    return interpret(lab, source, built, problems, pairs, how)
+    pairs = [pair for pair in launch_pairs(built.lab, built.bundle) if not built.lab.hides(pair[0])]
+    pairs.sort(key=lambda pair: math.prod(built.bundle.launches[pair].grid), reverse=True)  # most programs, most time
+    return built.interpret(pairs, options.interpreting(max(1, options.cores - 1)))
 
 
 def _watch_after(
-    builds: Iterable[Future[KernelBundle | Refusal]],
-    lab: Lab,
-    source: KernelSource | Refusal,
-    built: KernelBundle | Refusal,
-    seed: int,
-    options: GradeOptions,
+    builds: Iterable[Future[KernelBundle | Refusal]], built: Built, options: GradeOptions
 ) -> list[Outcome]:
     """`watch_memory` once everything is built: the GPU waits for builds, and for nothing that is watched."""
     wait(builds)
-    return watch_memory(lab, source, built, seed, options)
+    return watch_memory(built, options)
 
 
 def _judged_after(
-    watched: Future[list[Outcome]],
-    lab: Lab,
-    source: KernelSource | Refusal,
-    built: KernelBundle | Refusal,
-    run: GpuRun | None,
-    terms: Terms,
-    listen: Listener,
+    watched: Future[list[Outcome]], built: Built, run: GpuRun, terms: Terms, listen: Listener
 ) -> LabReport:
-    report = judge_gpu_run(lab, source, built, run, watched.result(), terms, InterpretOptions(1))
-    listen(Progress(lab.id, "score", points=report.points))
+    report = judge_gpu_run(built, run, watched.result(), terms, InterpretOptions(1))
+    listen(Progress(built.lab.id, "score", points=report.points))
     return report
 
 
-def gpu_terms(rubric: Rubric, device: Device, seed: int) -> Terms:
+def gpu_terms(device: Device, seed: int) -> Terms:
     """By what a lab is judged that ran on this GPU."""
     assert device.capability is not None
-    return Terms(rubric, load_tiers(device.name, device.capability), (device.capability,), seed)
+    return Terms(load_rubric(), load_tiers(device.name, device.capability), (device.capability,), seed)
 
 
 def judge_gpu_run(
-    lab: Lab,
-    source: KernelSource | Refusal,
-    built: KernelBundle | Refusal,
-    run: GpuRun | None,
-    watched: Sequence[Outcome],
-    terms: Terms,
-    how: InterpretOptions,
+    built: Built, run: GpuRun, watched: Sequence[Outcome], terms: Terms, how: InterpretOptions
 ) -> LabReport:
     """The report of one lab from what the GPU showed and the interpreter watched. Needs no GPU itself; how: see `lab_report`."""
-    if isinstance(built, Refusal) or isinstance(source, Refusal) or run is None:
-        assert isinstance(built, Refusal)
-        return replace(refused(lab, built, terms.rubric, gpu=True), source=_source(source))
-    problems = {case.name: make_problem(lab, case, terms.seed) for case in lab.cases}
-    outcomes = _with_interpreted(lab, source, built, problems, run.outcomes, watched, how)
-    launched = Launched(lab, source, built, problems, outcomes, tuple(watched), run.samples, run.tool)
+    lab, source, bundle = built.lab, built.source, built.bundle
+    outcomes = _with_interpreted(built, run.outcomes, watched, how)
+    launched = Launched(lab, source, bundle, built.problems, outcomes, watched, run.samples, run.tool)
     report = lab_report(launched, terms, how)
     if isinstance(run.profiles, str):
-        texts = build_texts(run.profiles, lab, source, built, run.samples, terms.capabilities[0])
+        texts = build_texts(run.profiles, lab, source, bundle, run.samples, terms.capabilities[0])
     else:
         texts = profile_texts(source, run.profiles)
     return replace(report, profile=texts)
 
 
 def _with_interpreted(
-    lab: Lab,
-    source: KernelSource,
-    bundle: KernelBundle,
-    problems: Mapping[str, Problem],
-    outcomes: Sequence[Outcome],
-    watched: Sequence[Outcome],
-    how: InterpretOptions,
+    built: Built, outcomes: Sequence[Outcome], watched: Sequence[Outcome], how: InterpretOptions
 ) -> tuple[Outcome, ...]:
     """The outcomes of a GPU, and the interpreter's of launches that were not made there: without a GPU they have a verdict too."""
-    hidden = [(one.case, one.config) for one in outcomes if one.not_run and lab.hides(one.case)]
-    known = [*watched, *(interpret(lab, source, bundle, problems, hidden, how) if hidden else ())]
+    hidden = [(one.case, one.config) for one in outcomes if one.not_run and built.lab.hides(one.case)]
+    known = [*watched, *(built.interpret(hidden, how) if hidden else ())]
     interpreted = {(one.case, one.config): one for one in known if one.status != "unsupported"}
     return tuple(interpreted.get((one.case, one.config), one) if one.not_run else one for one in outcomes)
 
@@ -429,10 +412,6 @@ class _Counter:
     def __call__(self, outcome: Outcome) -> None:
         self.done += 1
         self.listen(Progress(self.lab.id, "run", self.done, self.total, outcome.case))
-
-
-def _source(source: KernelSource | Refusal) -> KernelSource | None:
-    return source if isinstance(source, KernelSource) else None
 
 
 def launch_pairs(lab: Lab, bundle: KernelBundle, *, compiled: bool = True) -> list[tuple[str, int]]:

@@ -193,7 +193,7 @@ class _Round:
             started = time.monotonic()
             source = self.submission.labs[lab.id]
             if isinstance(source, Refusal):
-                self._publish(self._refused(lab, source, None), started, final=True)
+                self._publish(self._refused(lab, source), started, final=True)
                 continue
             self.watch.listener.began(lab.id, source)
             result = self._first_answer(lab, source, started)
@@ -209,9 +209,9 @@ class _Round:
         if not self.stopped.is_set():
             self.watch.publish(self.submission, report, time.monotonic() - started, final=final)
 
-    def _refused(self, lab: Lab, refusal: Refusal, source: KernelSource | None) -> LabReport:
+    def _refused(self, lab: Lab, refusal: Refusal, source: KernelSource | None = None) -> LabReport:
         gpu = self.watch.options.device.kind == "cuda"
-        return replace(refused(lab, refusal, load_rubric(), gpu=gpu), source=source)
+        return refused(lab, refusal, source, gpu=gpu)
 
     def _build_options(self, start: Callable[..., Sandbox]) -> BuildOptions:
         options = self.watch.options

@@ -25,7 +25,7 @@ from grader.classroom.batch.workers import FIRST, NEXT, SHORT_SECONDS, TASK_SECO
 from grader.classroom.batch.workspace import workspace
 from grader.classroom.roster import Roster, on_roster
 from grader.judging.points import measured_for, scored
-from grader.judging.rubric import Rubric, Tiers, load_rubric, load_tiers
+from grader.judging.rubric import Tiers, load_rubric, load_tiers
 from grader.judging.scoring import refused
 from grader.labs import get_lab
 from grader.model import Device, KernelSource, LabReport, Refusal, Report
@@ -315,26 +315,26 @@ def gave_up(error: Exception) -> str:
 def _graded(plan: Plan, read: _Read, works: Mapping[str, _Work]) -> Graded:
     """A hand-in's report, put together from the verdicts of its kernels."""
     hand_in, content = read.hand_in, read.content
-    rubric, gpu = load_rubric(), plan.setup.device.kind == "cuda"
+    gpu = plan.setup.device.kind == "cuda"
     labs: dict[str, LabReport] = {}
     review = list(hand_in.notes)
     if isinstance(content, Refusal):
         course = [
             lab_id for lab_id in plan.labs if not get_lab(lab_id).bonus
         ]  # nobody began a bonus lab in what cannot be read
-        labs = {lab_id: without_verdict(lab_id, content, rubric, gpu) for lab_id in course or plan.labs}
+        labs = {lab_id: without_verdict(lab_id, content, gpu=gpu) for lab_id in course or plan.labs}
         return Graded(hand_in, _report(plan.setup.device, hand_in, labs, ()), (*review, _words_of(content)))
     device = plan.setup.device
     for lab_id, source in content.submission.labs.items():
         if isinstance(source, Refusal):
-            labs[lab_id] = without_verdict(lab_id, source, rubric, gpu)
+            labs[lab_id] = without_verdict(lab_id, source, gpu=gpu)
             if source.status in ("rejected", "not_graded"):
                 review.append(f"{lab_id}: {_words_of(source)}")
             continue
         work = works[read.keys[lab_id]]
         if work.report is None:
             refusal = Refusal("not_graded", work.failure)
-            labs[lab_id] = replace(without_verdict(lab_id, refusal, rubric, gpu), source=source)
+            labs[lab_id] = without_verdict(lab_id, refusal, source, gpu=gpu)
             review.append(f"{lab_id}: {_words_of(refusal)}")
             continue
         labs[lab_id], device = placed(work.report, source), work.device
@@ -343,9 +343,9 @@ def _graded(plan: Plan, read: _Read, works: Mapping[str, _Work]) -> Graded:
     return Graded(hand_in, _report(device, hand_in, labs, content.submission.notes), tuple(review), content.answers)
 
 
-def without_verdict(lab_id: str, refusal: Refusal, rubric: Rubric, gpu: bool) -> LabReport:
+def without_verdict(lab_id: str, refusal: Refusal, source: KernelSource | None = None, *, gpu: bool) -> LabReport:
     """A lab without a verdict on its kernel; of what was not graded nothing counts as gradable."""
-    report = refused(get_lab(lab_id), refusal, rubric, gpu=gpu)
+    report = refused(get_lab(lab_id), refusal, source, gpu=gpu)
     return replace(report, gradable_points=0.0) if refusal.status == "not_graded" else report
 
 

@@ -113,8 +113,7 @@ class LocalEngine:
                 if not self._wanted(key):
                     continue
                 try:
-                    lab, seed = setup.lab(source.lab_id), setup.secrets.seed
-                    run = run_on_gpu(runner, lab, built, seed, setup.device, profile=source.profile)
+                    run = run_on_gpu(runner, setup.built(source, built), setup.device, profile=source.profile)
                 except RunnerFailed as error:
                     self._bundles.put(item)
                     self._alive -= 1

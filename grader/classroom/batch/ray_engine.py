@@ -53,8 +53,7 @@ class _Gpu:
         self._runner.start()
 
     def run(self, setup: Setup, source: KernelSource, built: KernelBundle) -> GpuRun:
-        lab = setup.lab(source.lab_id)
-        return run_on_gpu(self._runner, lab, built, setup.secrets.seed, setup.device, profile=source.profile)
+        return run_on_gpu(self._runner, setup.built(source, built), setup.device, profile=source.profile)
 
 
 def _gpu_here() -> tuple[str, int, str] | None:

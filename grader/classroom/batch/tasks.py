@@ -15,11 +15,12 @@ from typing import TypeVar
 import psutil
 
 from grader.classroom.hidden_cases import Secrets
-from grader.judging.rubric import load_rubric
+from grader.judging.scoring import refused
 from grader.labs import Lab, get_lab
 from grader.model import Device, KernelBundle, KernelSource, LabReport, Refusal, Submission
 from grader.pipeline.grading import (
     CHECKED_CAPABILITIES,
+    Built,
     GpuRun,
     GradeOptions,
     build_lab,
@@ -31,7 +32,7 @@ from grader.pipeline.grading import (
 )
 from grader.reading import UnusablePath, read
 from grader.reading.answers import Answers, answers_for
-from grader.running.cpu import CASE_SECONDS, InterpretOptions
+from grader.running.cpu import CASE_SECONDS
 from grader.sandbox import bubblewrap
 
 READ_BYTES = 4 << 30
@@ -62,6 +63,10 @@ class Setup:
         if self.cases is not None:
             lab = replace(lab, cases=tuple(case for case in lab.cases if case.name in self.cases))
         return self.secrets.lab(lab)
+
+    def built(self, source: KernelSource, bundle: KernelBundle) -> Built:
+        """What is launched of a kernel."""
+        return Built(self.lab(source.lab_id), source, bundle, self.secrets.seed)
 
 
 @dataclass(frozen=True)
@@ -146,17 +151,17 @@ def _graded_on_cpu(setup: Setup, source: KernelSource) -> LabReport:
         capabilities=setup.capabilities,
         facts=False,
     )
-    lab = setup.lab(source.lab_id)
-    return grade_lab_on_cpu(lab, source, options, setup.secrets.seed, load_rubric())
+    return grade_lab_on_cpu(setup.lab(source.lab_id), source, options, setup.secrets.seed)
 
 
 def judge(setup: Setup, source: KernelSource, built: KernelBundle | Refusal, run: GpuRun | None) -> LabReport:
     """One lab's report from what the GPU showed, and from what the interpreter sees of memory, here."""
-    lab, seed = setup.lab(source.lab_id), setup.secrets.seed
-    hung = run is not None and any(outcome.status == "timeout" for outcome in run.outcomes)
+    if isinstance(built, Refusal) or run is None:
+        assert isinstance(built, Refusal)
+        return _decided(refused(setup.lab(source.lab_id), built, source, gpu=True))
+    hung = any(outcome.status == "timeout" for outcome in run.outcomes)
     seconds = min(setup.case_seconds, HUNG_SECONDS) if hung else setup.case_seconds
     options = GradeOptions(setup.device, jobs=setup.jobs, confined=True, case_seconds=seconds)
-    watched = watch_memory(lab, source, built, seed, options)
-    how = InterpretOptions(setup.jobs, True, seconds)
-    terms = gpu_terms(load_rubric(), setup.device, seed)
-    return _decided(judge_gpu_run(lab, source, built, run, watched, terms, how))
+    terms, ready = gpu_terms(setup.device, setup.secrets.seed), setup.built(source, built)
+    report = judge_gpu_run(ready, run, watch_memory(ready, options), terms, options.interpreting(setup.jobs))
+    return _decided(report)

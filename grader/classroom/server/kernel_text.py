@@ -14,7 +14,6 @@ from grader.classroom.batch.verdicts import placed
 from grader.classroom.server.store import AttemptAnswer
 from grader.compile_errors import headline
 from grader.diagnosis.catalogue import title
-from grader.judging.rubric import load_rubric
 from grader.model import Device, KernelSource, LabReport, Refusal, Report, SourceLine
 from grader.reporting import page as html
 from grader.reporting.compact import Remark, build_remarks, explanations, verdict
@@ -38,10 +37,8 @@ def read_text(lab_id: str, text: str, lines: Sequence[tuple[str, int]]) -> Kerne
 
 def answer(report: LabReport | Refusal, source: KernelSource | None, lab_id: str, device: Device) -> AttemptAnswer:
     """What is told of an attempt. The points are those of today's rubric."""
-    if isinstance(report, Refusal):
-        report = without_verdict(lab_id, report, load_rubric(), gpu=device.kind == "cuda")
-    else:
-        report = points_today(report, device)
+    gpu = device.kind == "cuda"
+    report = without_verdict(lab_id, report, gpu=gpu) if isinstance(report, Refusal) else points_today(report, device)
     if source is not None:
         report = placed(report, source)
     ratios = {test.name: float(test.metrics["ratio"]) for test in report.tests if "ratio" in test.metrics}
@@ -77,7 +74,7 @@ def draw(
     source = read_text(lab_id, text, lines)
     if isinstance(source, Refusal) or report is None:
         refusal = source if isinstance(source, Refusal) else Refusal("not_graded", "there is no verdict yet")
-        shown = without_verdict(lab_id, refusal, load_rubric(), gpu=device.kind == "cuda")
+        shown = without_verdict(lab_id, refusal, gpu=device.kind == "cuda")
     else:
         shown = placed(points_today(report, device), source)
     return html.page(Report(name, device, None, {lab_id: shown}))

@@ -8,7 +8,6 @@ import pytest
 
 from grader.building import BuildOptions, build, describe, read_by_triton
 from grader.building.compiler import NO_TIME_LEFT, Compiler
-from grader.judging.rubric import load_rubric
 from grader.judging.scoring import refused
 from grader.labs import get_lab
 from grader.model import Refusal
@@ -68,7 +67,7 @@ def test_a_defect_costs_nobody_a_point(made):
     assert isinstance(answer, Refusal)
     assert answer.status == "not_graded"
     assert "the grader itself failed (compile: ImportError: no triton)" in answer.message
-    assert refused(lab, answer, load_rubric(), gpu=False).status == "not_graded"
+    assert refused(lab, answer, gpu=False).status == "not_graded"
 
 
 class Spending(Sandbox):

@@ -60,7 +60,7 @@ def report(
 
 @pytest.mark.parametrize("gpu", [True, False])
 def test_of_a_kernel_that_never_ran_the_points_that_could_be_had_are_told(gpu):
-    found = refused(LAB, Refusal("build_error", "no"), load_rubric(), gpu)
+    found = refused(LAB, Refusal("build_error", "no"), gpu=gpu)
     assert (found.status, found.message, found.points) == ("build_error", "no", 0.0)
     assert found.gradable_points == (100.0 if gpu else 60.0)
 

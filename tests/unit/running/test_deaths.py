@@ -11,7 +11,6 @@ from grader.building import BuildOptions, build
 from grader.classroom.batch import tasks
 from grader.classroom.batch.tasks import Undecided, grade_on_cpu
 from grader.gpu.devices import choose
-from grader.judging.rubric import load_rubric
 from grader.labs import get_lab
 from grader.model import KernelSource, Refusal
 from grader.pipeline import grading
@@ -53,7 +52,7 @@ def test_a_launch_that_is_lost_is_no_verdict(monkeypatch):
     how = grading.InterpretOptions
     monkeypatch.setattr(grading, "InterpretOptions", lambda *given: replace(how(*given), start=losing("interpret")))
     options = GradeOptions(choose("cpu")[0], seed=3, jobs=1, capabilities=(90,), facts=False)
-    report = grade_lab_on_cpu(LAB, source(), options, 3, load_rubric())
+    report = grade_lab_on_cpu(LAB, source(), options, 3)
     assert report.status == "not_graded"
     assert report.message == LOST
     assert {test.status for test in report.tests if test.kind == "correctness"} == {"skipped"}
@@ -61,8 +60,7 @@ def test_a_launch_that_is_lost_is_no_verdict(monkeypatch):
 
 def test_a_batch_enters_nothing_for_it(monkeypatch):
     monkeypatch.setattr(tasks, "build_lab", lambda *given: Refusal("not_graded", LOST))
-    monkeypatch.setattr(tasks, "_graded_on_cpu", lambda setup, source: replace(
-        grading.refused(LAB, Refusal("not_graded", LOST), load_rubric(), gpu=False)))
+    monkeypatch.setattr(tasks, "_graded_on_cpu", lambda setup, source: grading.refused(LAB, Refusal("not_graded", LOST), gpu=False))
     with pytest.raises(Undecided, match="from outside"):
         grade_on_cpu(SETUP, source())
 

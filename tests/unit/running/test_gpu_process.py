@@ -12,9 +12,10 @@ import pytest
 from grader.gpu.limits import ATTEMPTS, CORRECTNESS_SECONDS, MAX_LOST, SPEED_GPU_SECONDS, Budget, GivenUp, used_up
 from grader.labs import get_lab
 from grader.model import Config, Device, KernelBundle, Launch, MadeModule, Outcome, SpeedSample
-from grader.pipeline.grading import launch_pairs, run_on_gpu
+from grader.pipeline.grading import Built, launch_pairs, run_on_gpu
 from grader.running import cuda
 from grader.running.cuda import GpuProcess, ProcessLost, RunnerFailed
+from tests.reports import kernel_source
 from tests.unit.running.gpu_actors import acts, ends_at_once, jobs, vanishes
 
 BUNDLE = KernelBundle("w8a8", (), {}, {}, MadeModule("", "W8A8_MM", ()))
@@ -168,7 +169,7 @@ def test_no_process_knows_a_hidden_case_and_another_one(several):
     known = []
     with Telling() as runner:
         for _ in range(several):
-            run = run_on_gpu(runner, lab, bundle, 1, device)
+            run = run_on_gpu(runner, Built(lab, kernel_source(), bundle, 1), device)
             assert [one.case for one in run.outcomes] == [case for case, _ in launch_pairs(lab, bundle)]
             known += [(one.case, *literal_eval(one.message)) for one in (*run.outcomes, *run.samples)]
     names = {case.name for case in hidden}
