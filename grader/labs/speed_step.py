@@ -232,3 +232,21 @@ NO_SPILLS = Demand(
     "{found} bytes per thread spill to memory: take a smaller tile, or more warps for it.",
     at_most=0,
 )
+NOT_SPLIT = Demand(
+    launched(lambda facts: facts.config.split_k),
+    "K is not split among programs, so Y is neither zeroed first nor added to.",
+    "SPLIT_K is {found}: Y is zeroed before the launch, and every slice adds to it with atomics. Both take time.",
+    at_most=1,
+)
+WORDS_ONCE = Demand(
+    counted(lambda facts: facts.counted.tensors["qweight_ptr"].mean_reads),
+    "Each word of qweight is loaded once.",
+    "Each word of qweight is loaded {found} times.",
+    at_most=1,
+)
+SHARED_STORES = compiled(lambda facts: facts.iteration.shared_store_bytes * facts.threads)
+"""Bytes that one program stores in shared memory in one iteration."""
+SPLIT_HINT = (
+    "give a config a SPLIT_K above 1 and use it in the kernel: program_id(1) starts at its own BLOCK_K and steps by BLOCK_K * SPLIT_K, and "
+    "tl.atomic_add joins the slices in a Y that arrives zeroed; for SPLIT_K == 1 keep the plain store, since Y is not zeroed then"
+)

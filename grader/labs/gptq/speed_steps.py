@@ -4,6 +4,9 @@ from __future__ import annotations
 
 from grader.labs.speed_step import (
     FILLS_THE_GPU,
+    NOT_SPLIT,
+    SHARED_STORES,
+    WORDS_ONCE,
     ConfigFacts,
     Demand,
     SpeedStep,
@@ -28,7 +31,6 @@ def _tile_reads(facts: ConfigFacts) -> float:
     return facts.counted.tensors["scales_ptr"].mean_reads / tiles
 
 
-STORED = compiled(lambda facts: facts.iteration.shared_store_bytes * facts.threads)
 READ = counted(lambda facts: facts.counted.tensors["qweight_ptr"].loaded)
 SMALL = Case("sixteen_tokens", "16 tokens, a small weight in groups of 128", 16, 128, 512, group_size=128)
 
@@ -38,14 +40,7 @@ SPEED_STEPS = (
         case="speed_m16",
         question="With M = 16, N = 128, K = 512, how many bytes of qweight will a launch load in all, once this step is done?",
         quantity=READ,
-        demands=(
-            Demand(
-                counted(lambda facts: facts.counted.tensors["qweight_ptr"].mean_reads),
-                "Each word of qweight is loaded once.",
-                "Each word of qweight is loaded {found} times.",
-                at_most=1,
-            ),
-        ),
+        demands=(WORDS_ONCE,),
         hint="load [BLOCK_K // 8, BLOCK_N] words and unpack each into eight values in registers: shift by 4 * i along an axis of its own, "
         "then tl.reshape; group_size is a multiple of 8, so a word has one scale and one zero point; with 16 tokens one tile of rows "
         "must hold them all",
@@ -104,10 +99,10 @@ SPEED_STEPS = (
         name="registers",
         case="speed_m64",
         question="How many bytes does one program store in shared memory in one iteration of your loop, as the kernel is now?",
-        quantity=STORED,
+        quantity=SHARED_STORES,
         demands=(
             Demand(
-                STORED,
+                SHARED_STORES,
                 "The loop stores nothing in shared memory: each thread multiplies the weights that it unpacked itself.",
                 "The loop stores {found} bytes in shared memory, per iteration and program: what threads compute passes through it to "
                 "tl.dot, mainly the unpacked weights, and so does what moves between threads: scales and zeros by k, sums in a new layout.",
@@ -130,12 +125,7 @@ SPEED_STEPS = (
         "step is done?",
         quantity=launched(lambda facts: facts.case.N * facts.case.K / 2 / facts.programs),
         demands=(
-            Demand(
-                launched(lambda facts: facts.config.split_k),
-                "K is not split among programs, so Y is neither zeroed first nor added to.",
-                "SPLIT_K is {found}: Y is zeroed before the launch, and every slice adds to it with atomics. Both take time.",
-                at_most=1,
-            ),
+            NOT_SPLIT,
             FILLS_THE_GPU,
         ),
         hint="make BLOCK_N 16, which gives enough programs; so that each of their warps has work, let the warps share K: tl.dot of "

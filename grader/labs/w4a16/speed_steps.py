@@ -4,7 +4,11 @@ from __future__ import annotations
 
 from grader.labs.speed_step import (
     FILLS_THE_GPU,
+    NOT_SPLIT,
     PROGRAMS,
+    SHARED_STORES,
+    SPLIT_HINT,
+    WORDS_ONCE,
     ConfigFacts,
     Demand,
     SpeedStep,
@@ -35,7 +39,6 @@ def _on_a_weight(facts: ConfigFacts) -> float:
     return (loop.to_float + loop.float_instructions) * facts.threads / (facts.size("BLOCK_N") * facts.size("BLOCK_K"))
 
 
-STORED = compiled(lambda facts: facts.iteration.shared_store_bytes * facts.threads)
 READ = counted(lambda facts: facts.counted.tensors["qweight_ptr"].loaded)
 SMALL = Case("sixteen_tokens", "16 tokens, a small weight", 16, 128, 512)
 
@@ -65,14 +68,7 @@ SPEED_STEPS = (
         case="speed_m16",
         question="With M = 16, N = 128, K = 512, how many bytes of qweight will a launch load in all, once this step is done?",
         quantity=READ,
-        demands=(
-            Demand(
-                counted(lambda facts: facts.counted.tensors["qweight_ptr"].mean_reads),
-                "Each word of qweight is loaded once.",
-                "Each word of qweight is loaded {found} times.",
-                at_most=1,
-            ),
-        ),
+        demands=(WORDS_ONCE,),
         hint="load [BLOCK_K // 8, BLOCK_N] words and unpack each into eight values in registers: shift by 4 * i along an axis of its own, "
         "then tl.reshape; with 16 tokens one tile of rows must hold them all",
         right="A word holds eight weights: one load brings them all. DRAM was not read eight times, but each load was an instruction.",
@@ -108,9 +104,7 @@ SPEED_STEPS = (
         question="How many programs will your launch with 1 token and N = K = 4096 have, with the config that gives the most?",
         quantity=PROGRAMS,
         demands=(FILLS_THE_GPU,),
-        hint="give a config a SPLIT_K above 1 and use it in the kernel: program_id(1) starts at its own BLOCK_K and steps by BLOCK_K * "
-        "SPLIT_K, and tl.atomic_add joins the slices in a Y that arrives zeroed; "
-        "for SPLIT_K == 1 keep the plain store, since Y is not zeroed then",
+        hint=SPLIT_HINT,
         right="With one token a launch mostly reads weights: what counts is how many multiprocessors load them at once.",
         rungs=("w4a16_3_words", "w4a16_4_split"),
         shapes=(ONE, FEW),
@@ -120,10 +114,10 @@ SPEED_STEPS = (
         name="registers",
         case="speed_m512",
         question="How many bytes does one program store in shared memory in one iteration of your loop, as the kernel is now?",
-        quantity=STORED,
+        quantity=SHARED_STORES,
         demands=(
             Demand(
-                STORED,
+                SHARED_STORES,
                 "The loop stores nothing in shared memory: each thread multiplies the weights that it unpacked itself.",
                 "The loop stores {found} bytes in shared memory, per iteration and program: the unpacked weights, on their way to tl.dot.",
                 at_most=0,
@@ -145,12 +139,7 @@ SPEED_STEPS = (
         "step is done?",
         quantity=launched(lambda facts: facts.case.N * facts.case.K / 2 / facts.programs),
         demands=(
-            Demand(
-                launched(lambda facts: facts.config.split_k),
-                "K is not split among programs, so Y is neither zeroed first nor added to.",
-                "SPLIT_K is {found}: Y is zeroed before the launch, and every slice adds to it with atomics. Both take time.",
-                at_most=1,
-            ),
+            NOT_SPLIT,
             FILLS_THE_GPU,
         ),
         hint="make BLOCK_N 16, which gives enough programs; so that each of their warps has work, let the warps share K: tl.dot of "

@@ -5,18 +5,19 @@ from __future__ import annotations
 from grader.labs.speed_step import (
     FILLS_THE_GPU,
     NO_MATRIX_INSTRUCTION,
+    NOT_SPLIT,
     ON_WARP_GROUPS,
     PROGRAMS,
+    SHARED_STORES,
+    SPLIT_HINT,
     Demand,
     SpeedStep,
-    compiled,
     launched,
     tile_size,
 )
 
 ONE, FEW, MANY = "m1_n4096_k4096", "m16_n4096_k4096", "m512_n4096_k4096"
 
-STORED = compiled(lambda facts: facts.iteration.shared_store_bytes * facts.threads)
 
 SPEED_STEPS = (
     SpeedStep(
@@ -26,12 +27,7 @@ SPEED_STEPS = (
         "step is done?",
         quantity=launched(lambda facts: facts.case.N * facts.case.K / facts.programs),
         demands=(
-            Demand(
-                launched(lambda facts: facts.config.split_k),
-                "K is not split among programs, so Y is neither zeroed first nor added to.",
-                "SPLIT_K is {found}: Y is zeroed before the launch, and every slice adds to it with atomics. Both take time.",
-                at_most=1,
-            ),
+            NOT_SPLIT,
             FILLS_THE_GPU,
             NO_MATRIX_INSTRUCTION,
         ),
@@ -58,9 +54,7 @@ SPEED_STEPS = (
             ),
             FILLS_THE_GPU,
         ),
-        hint="give a config a SPLIT_K above 1 and use it in the kernel: program_id(1) starts at its own BLOCK_K and steps by BLOCK_K * "
-        "SPLIT_K, and tl.atomic_add joins the slices in a Y that arrives zeroed; "
-        "for SPLIT_K == 1 keep the plain store, since Y is not zeroed then",
+        hint=SPLIT_HINT,
         right="With a few tokens, too, a launch mostly reads weights: what counts is how many multiprocessors load them at once.",
         rungs=("w8a16_1_naive", "w8a16_4_split"),
         shapes=(FEW,),
@@ -70,10 +64,10 @@ SPEED_STEPS = (
         name="registers",
         case="speed_m512",
         question="How many bytes does one program store in shared memory in one iteration of your loop, as the kernel is now?",
-        quantity=STORED,
+        quantity=SHARED_STORES,
         demands=(
             Demand(
-                STORED,
+                SHARED_STORES,
                 "The loop stores nothing in shared memory: each thread multiplies the weights that it converted itself.",
                 "The loop stores {found} bytes in shared memory, per iteration and program: what threads compute passes through it to "
                 "tl.dot, converted weights above all, and with one stage X and the weight's bytes too.",

@@ -7,6 +7,7 @@ from grader.labs.speed_step import (
     NO_SPILLS,
     ON_WARP_GROUPS,
     PROGRAMS,
+    SPLIT_HINT,
     ConfigFacts,
     Demand,
     SpeedStep,
@@ -167,9 +168,7 @@ SPEED_STEPS = (
         question="How many programs will your launch with 16 tokens and N = K = 4096 have, with the config that gives the most?",
         quantity=PROGRAMS,
         demands=(FILLS_THE_GPU, ON_WARP_GROUPS),
-        hint="give a config a SPLIT_K above 1 and use it in the kernel: program_id(1) starts at its own BLOCK_K and steps by BLOCK_K * "
-        "SPLIT_K, and tl.atomic_add joins the slices in a Y that arrives zeroed; "
-        "for SPLIT_K == 1 keep the plain store, since Y is not zeroed then",
+        hint=SPLIT_HINT,
         right="With few tokens a launch mostly reads weights: what counts is how many multiprocessors load them at once.",
         rungs=("w8a8_4_tiles", "solution"),
         shapes=(FEW,),
