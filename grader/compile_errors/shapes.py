@@ -105,9 +105,7 @@ def accumulator(setting: Setting, words: Words) -> Found | None:
     if acc is None:
         return None
     kind, (a, b) = setting.type_of(acc), (setting.type_of(part) for part in node.args[:2])
-    dtype, _, shape = (
-        kind.partition(" ") if "[" in kind else ("", "", "one number" if kind.startswith("scalar") else "")
-    )
+    dtype, _, shape = kind.partition(" ") if "[" in kind else ("", "", "a scalar" if kind.startswith("scalar") else "")
     product, integers, asked = _product(a, b), a.startswith("int8 "), unparsed(keywords.get("out_dtype"))
     family = "exchanged" if shape and _product(b, a) == shape else "shape"
     return Found(

@@ -67,7 +67,7 @@ def _meaning(message: str, text: str, offset: int) -> tuple[str, str]:
         if found := re.search(pattern, message):
             groups = [group or "" for group in found.groups()] + ["", ""]
             return cause.format(*groups), step.format(*groups)
-    return f"Python cannot read this line ({message})", "look at the caret and at the end of the line above it"
+    return f"Python cannot read this line ({message})", "check the line at the caret, and the end of the line above"
 
 
 def _null_character(written: Written) -> str:

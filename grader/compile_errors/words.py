@@ -26,14 +26,14 @@ def about(words: Mapping[str, str], setting: Setting) -> dict[str, str]:
         "deeper": _deeper(words, setting),
         "example": example(words["call"]),
         "whole": f"found {a}" if a == b else f"found {a} and {b}",
-        "a_pointer": "a pointer" if words["subscripted_type"].startswith("pointer") else "one number",
+        "a_pointer": "a pointer" if words["subscripted_type"].startswith("pointer") else "a scalar",
         "what_lower": words["what"].lower(),
         "assertion": f": {words['words']}" if words["words"] else "",
     }
 
 
 def _one_number(kind: str) -> str:
-    return kind if "[" in kind or kind.startswith(("scalar", "pointer")) else f"one number ({kind})"
+    return kind if "[" in kind or kind.startswith(("scalar", "pointer")) else f"a scalar ({kind})"
 
 
 def _about_values(setting: Setting, at: str) -> dict[str, str]:

@@ -23,8 +23,8 @@ MAX_CALLERS = 4
 
 
 LOOP_VARIABLE = (
-    "`{0}` is the variable of a loop that has ended: compiled, it then holds nothing, whatever it held before; keep what you need of it in "
-    "another variable: `last = {0}` inside the loop, and `last = 0` before it"
+    "`{0}` is a loop variable, and its loop has ended: compiled, it then has no value, even if it had one before the loop; copy it to "
+    "another variable: `last = 0` before the loop, and `last = {0}` inside it"
 )
 """Of an unbound variable: the compiler has refused each other one that has no value on some way to where it is read."""
 

@@ -190,9 +190,9 @@ class MemoryCheck:
         area, between = area_of(access.active, self.areas)
         if is_misaligned(access.active, access.width):
             what = f"{'an' if access.kind == 'atomic' else 'a'} {access.kind} of {access.width} bytes"
-            where = f"an address{f' of {area.name}' if area else ''} that is not a multiple of {access.width}, where a GPU stops"
+            where = f"an address{f' of {area.name}' if area else ''} that is not a multiple of {access.width}, at which a GPU faults"
             raise LaunchEnded(
-                "undefined", f"{what} at {where}; take fewer bytes at once where offsets and strides are odd"
+                "undefined", f"{what} at {where}; access fewer bytes at once where offsets or strides are odd"
             )
         if area is None:
             return self._check_each_window(access)
@@ -244,7 +244,7 @@ class MemoryCheck:
                 wild = {"kind": kind, "fault": "wild", "lanes": int(part.mask.sum()), "misled": self.misled}
                 self.found.add((kind, None), wild)
                 self._end_if_misled("all tensors")
-                raise LaunchEnded("memory", "used an address near no tensor")
+                raise LaunchEnded("memory", "used an address outside every tensor")
         access.shared = shared if shared.any() else None
         safe = np.uint64((self.areas[0].base + self.areas[0].shift) % 2**64)
         return np.where(stray | ~mask, safe, real), mask & ~stray, stray

@@ -1,4 +1,4 @@
-"""What compiles for a GPU and has no meaning on the interpreter, each with the sentence that a student reads.
+"""What compiles for a GPU and cannot run on the interpreter, each with the sentence that a student reads.
 
 `Unsupported` is no verdict on the kernel: it is right or wrong, and this machine cannot tell.
 """
@@ -6,12 +6,12 @@
 from __future__ import annotations
 
 SENTENCES = {
-    "inline_asm": "inline assembly runs on a GPU only; the interpreter has no meaning for it",
-    "extern": "`{}` of libdevice runs on a GPU only; the interpreter has no meaning for it",
-    "dot_scaled": "tl.dot_scaled runs on a GPU only; the interpreter has no meaning for it",
-    "clock": "a GPU's clocks and the number of its multiprocessor have no meaning on the interpreter",
-    "fp8e4b15": "tl.float8e4b15 runs on a GPU only; the interpreter has no meaning for it",
-    "builder": "`{}` of Triton {} runs on a GPU only; the interpreter has no meaning for it",
+    "inline_asm": "inline assembly runs on a GPU only; the interpreter cannot run it",
+    "extern": "`{}` of libdevice runs on a GPU only; the interpreter cannot run it",
+    "dot_scaled": "tl.dot_scaled runs on a GPU only; the interpreter cannot run it",
+    "clock": "clocks and the number of the multiprocessor exist on a GPU only; the interpreter cannot read them",
+    "fp8e4b15": "tl.float8e4b15 runs on a GPU only; the interpreter cannot run it",
+    "builder": "`{}` of Triton {} runs on a GPU only; the interpreter cannot run it",
 }
 
 

@@ -42,7 +42,7 @@ def test_launches_that_were_not_made_are_not_said_to_have_gone_on_for_too_long(w
 
 LAB = replace(get_lab("w8a8"), cases=tuple(case for case in get_lab("w8a8").cases if case.name in ("one_tile", "k_tail", "odd_m")))
 NAMES = [case.name for case in LAB.cases]
-WHY = "w8a8.py line 9: inline assembly runs on a GPU only; the interpreter has no meaning for it"
+WHY = "w8a8.py line 9: inline assembly runs on a GPU only; the interpreter cannot run it"
 
 
 def points_of(watched, tool=()):

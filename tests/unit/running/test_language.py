@@ -154,7 +154,7 @@ def test_a_loop_leaves_no_variable_behind(tmp_path, lines, name):
     """To the compiler it is poison once the loop has ended, whatever it held before."""
     outcome = checked(tmp_path, edited(STORE, lines + STORE), M=16, N=32).outcome
     assert outcome.status == ("crash" if name else "ran"), outcome.message
-    assert name is None or f"`{name}` is the variable of a loop that has ended" in outcome.message
+    assert name is None or f"`{name}` is a loop variable, and its loop has ended" in outcome.message
 
 
 def test_a_constant_that_does_not_fit_its_type_is_cut_off(tmp_path):

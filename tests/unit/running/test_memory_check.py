@@ -530,8 +530,8 @@ def test_an_index_read_outside_its_tensor_ends_the_launch_with_its_finding(tmp_p
     assert any(f"line {result.line('end = tl.load(crow')}:" in sentence for sentence in result.sentences)
 
 
-def test_a_bound_from_outside_is_caught_before_its_first_turn(tmp_path):
-    """The number that stands for one from outside would make two thousand million turns: the launch ends ahead of them."""
+def test_a_bound_from_outside_is_caught_before_its_first_iteration(tmp_path):
+    """The number that stands for one from outside would make two thousand million iterations: the launch ends before them."""
     source = DDS.replace("tl.load(crow_indices_ptr + row + 1)", "tl.load(crow_indices_ptr + row + 2)")
     result = checked(tmp_path, source, lab_id="dds", M=16, N=64, K=64)
     assert "iterations began after a number was read outside crow_indices" in result.outcome.message
@@ -587,7 +587,7 @@ def test_a_tile_that_begins_inside_a_block_lacks_no_mask(tmp_path):
     assert "mask" not in sentence
 
 
-def test_a_tile_loaded_ahead_of_the_last_turn_lacks_a_mask_where_y_is_right(tmp_path):
+def test_a_tile_loaded_ahead_of_the_last_iteration_lacks_a_mask_where_y_is_right(tmp_path):
     """What is read there is used nowhere, so neither the tile's offset nor the end of the loop is wrong."""
     source = edited("        k_left = K - k * BLOCK_K\n",
                     "        k_left = K - k * BLOCK_K\n        tl.load(w_ptrs + BLOCK_K * stride_wk)\n")
