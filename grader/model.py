@@ -334,8 +334,8 @@ class MemoryFinding:
 
     kind: "load", "store", "atomic" or "promise". fault: "beyond" (the end of a tile that begins inside lies past a dimension's end),
     "past" (the tile begins there, or before the tensor), "gap" (between the elements of a strided view), "outside" (elsewhere), "wild"
-    (outside every tensor), "race" (an element that another program wrote), "mixed" (a store to one that others add to), "lanes" (an element to
-    which one store brings different numbers), "thread" (an element that another thread of the program stored, or loaded before this
+    (outside every tensor), "race" (an element that another program wrote), "mixed" (a store to one that others add to), "lanes" (an element
+    to which one store brings different numbers), "thread" (an element that another thread of the program stored, or loaded before this
     store, and no barrier since), "unwritten" (an element of Y that holds nothing yet). `index` is where the access pointed, `offset` the
     same in elements from the first, `dimension` the one whose end was passed, `steps` the elements by which the tile moves along its
     axes, where that is even, `programs` the linear program ids of a race; `lanes` counts the accesses. `callers`: the lines of the calls

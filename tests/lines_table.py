@@ -72,8 +72,8 @@ PARTS = (
     ),
     Part(
         ("classroom",), 5.4, "batch, roster, exports, nbgrader, Gradescope; the course server",
-        "taking in what Canvas, Moodle, Gradescope and nbgrader deliver 1.2, the account of every file 0.2, nbgrader 0.6, pages of the class "
-        "0.6, Ray 0.3, the roster 0.2, hidden cases and secrets 0.2",
+        "taking in what Canvas, Moodle, Gradescope and nbgrader deliver 1.2, the account of every file 0.2, nbgrader 0.6, pages of the "
+        "class 0.6, Ray 0.3, the roster 0.2, hidden cases and secrets 0.2",
     ),
 )
 
