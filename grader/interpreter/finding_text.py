@@ -19,20 +19,23 @@ def sentence(finding: Mapping[str, Any], shapes: Mapping[str, Sequence[int]], fi
     """finding: one of `MemoryCheck.findings`. shapes: of the tensors, by name. file: the kernel's, as it is to be shown."""
     place = f"{file}:{finding['line']}" if finding["line"] else file
     called = f" (called in line {finding['callers'][0]})" if finding["callers"] else ""
-    fact, step = _promise(finding) if finding["kind"] == "promise" else _access(finding, shapes)
+    if finding["kind"] == "promise":
+        fact = promise(finding["fault"], finding["offset"], finding["index"])
+        step = "the compiler relies on it: promise only what always holds"
+    else:
+        fact, step = _access(finding, shapes)
     return f"{place}: {fact}{called}; {step}"
 
 
-def _promise(finding: Mapping[str, Any]) -> tuple[str, str]:
-    name, promised, seen = f"tl.{PROMISES[finding['fault']]}", finding["offset"], finding["index"]
-    if finding["fault"] == "assumed":
-        fact = f"{name} assumes a condition that is false"
-    elif finding["fault"] == "multiple":
-        fact = f"{name} promises multiples of {promised}, found {seen[0]}"
-    else:
-        kind = "consecutive" if finding["fault"] == "contiguous" else "equal"
-        fact = f"{name} promises {promised} {kind} values, found {seen[0]} beside {seen[-1]}"
-    return fact, "the compiler relies on it: promise only what always holds"
+def promise(fault: str, promised: int, seen: Sequence[int], condition: str = "") -> str:
+    """What the compiler was promised, and what is so instead. condition: what tl.assume was given, where it is known."""
+    name = f"tl.{PROMISES[fault]}"
+    if fault == "assumed" or not seen:
+        return f"{name} assumes {f'`{condition}`, which' if condition else 'a condition that'} is false"
+    if fault == "multiple":
+        return f"{name} promises multiples of {promised}, found {seen[0]}"
+    kind = "consecutive" if fault == "contiguous" else "equal"
+    return f"{name} promises {promised} {kind} values, found {seen[0]} beside {seen[-1]}"
 
 
 def _access(finding: Mapping[str, Any], shapes: Mapping[str, Sequence[int]]) -> tuple[str, str]:

@@ -80,11 +80,9 @@ def _carried_on(loop: ast.AST) -> set[str]:
 
 
 def assumed(source: KernelSource, finding: MemoryFinding) -> str:
-    """What stands in the call of tl.assume in the finding's line."""
+    """What stands in the call of tl.assume in the finding's line; "" where it is not found."""
     calls = (call for call in _calls_in(parse(source.module), finding.line) if call.args)
-    return next(
-        (ast.unparse(call.args[0]) for call in calls if ast.unparse(call.func).endswith("assume")), "a condition"
-    )
+    return next((ast.unparse(call.args[0]) for call in calls if ast.unparse(call.func).endswith("assume")), "")
 
 
 def through_helper(source: KernelSource, finding: MemoryFinding, function: str) -> tuple[int, str] | None:

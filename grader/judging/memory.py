@@ -8,6 +8,7 @@ from dataclasses import replace
 
 import torch
 
+from grader.interpreter.finding_text import PROMISES, promise
 from grader.judging.access_text import (
     assumed,
     call_at,
@@ -23,9 +24,6 @@ from grader.model import KernelSource, MemoryFinding, Outcome, Problem
 VERBS = {"load": "reads", "store": "writes", "atomic": "updates"}
 NOUNS = {1: ("element",), 2: ("row", "column"), 3: ("block", "row", "column")}
 MAX_SENTENCES = 6
-PROMISES = {"assumed": "assume", "multiple": "multiple_of", "contiguous": "max_contiguous", "constant": "max_constancy"}
-"""By fault, the function of triton.language that the compiler was told it by."""
-
 WORST_FIRST = ("wild", "outside", "past", "gap", "beyond", "race", "mixed", "lanes", "thread", "unwritten", *PROMISES)
 
 
@@ -161,16 +159,9 @@ def _limit(kernel: Launchable, finding: MemoryFinding) -> str:
 def _promise(source: KernelSource, problem: Problem, finding: MemoryFinding) -> str:
     """What the compiler was told, and what is so instead."""
     place = source.locate(finding.line) if finding.line is not None else source.path.name
-    name, promised, seen = f"tl.{PROMISES[finding.fault]}", finding.offset, finding.index
     sizes = ", ".join(f"{size} = {problem.scalars[size]}" for size in ("M", "N", "K") if size in problem.scalars)
-    if finding.fault == "assumed" or not seen:
-        fact = f"{name} is promised `{assumed(source, finding)}`, which is false with {sizes}"
-    elif finding.fault == "multiple":
-        fact = f"{name} is promised {promised}, but {seen[0]} is not a multiple of it ({sizes})"
-    else:
-        wanted = "neighbours" if finding.fault == "contiguous" else "equal numbers"
-        fact = f"{name} is promised {promised} {wanted}, but {seen[0]} and {seen[-1]} are not ({sizes})"
-    return f"{place}: {fact}; the compiler relies on it: promise only what holds for every size"
+    fact = promise(finding.fault, finding.offset or 0, finding.index, assumed(source, finding))
+    return f"{place}: {fact} ({sizes}); the compiler relies on it: promise only what holds for every size"
 
 
 def _fact(kernel: Launchable, problem: Problem, finding: MemoryFinding, *, masked: bool = False) -> tuple[str, str]:

@@ -93,10 +93,10 @@ PID = "pid = tl.program_id(0)\n"
     [
         ("tl.assume(M > 0)", ""),
         ("offs = tl.max_contiguous(tl.multiple_of((pid // 3 * 16 + tl.arange(0, 16)) % M, 16), 16)", ""),
-        ("tl.assume(K % 64 == 0)", "tl.assume is promised `K % 64 == 0`, which is false with M = 33, N = 80, K = 48"),
-        ("K = tl.multiple_of(K, 32)", "tl.multiple_of is promised 32, but 48 is not a multiple of it"),
-        ("offs = tl.max_contiguous(tl.arange(0, 16) * 2, 16)", "tl.max_contiguous is promised 16 neighbours, but 0 and 2 are not"),
-        ("offs = tl.max_constancy(tl.arange(0, 16) // 4, [8])", "tl.max_constancy is promised 8 equal numbers, but 0 and 1 are not"),
+        ("tl.assume(K % 64 == 0)", "tl.assume assumes `K % 64 == 0`, which is false (M = 33, N = 80, K = 48)"),
+        ("K = tl.multiple_of(K, 32)", "tl.multiple_of promises multiples of 32, found 48"),
+        ("offs = tl.max_contiguous(tl.arange(0, 16) * 2, 16)", "tl.max_contiguous promises 16 consecutive values, found 0 beside 2"),
+        ("offs = tl.max_constancy(tl.arange(0, 16) // 4, [8])", "tl.max_constancy promises 8 equal values, found 0 beside 1"),
     ],
 )
 def test_a_broken_promise_is_named_and_a_right_result_is_no_longer_right(tmp_path, promise, says):
