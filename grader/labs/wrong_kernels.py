@@ -26,10 +26,8 @@ TYPES: dict[str, type] = {
     "edits": list,
     "file": str,
     "case": str,
-    "config": int,
     "fails": list,
     "names": list,
-    "reason": str,
     "out_of_bounds": list,
     "lines": list,
 }
@@ -40,10 +38,10 @@ REQUIRED = ("name", "says", "names")
 class WrongKernel:
     """One entry: a kernel with one mistake or with several.
 
-    says: finishes the sentence "the kernel ...". source: the wrong kernel; base: the right one that `edits` change, None for a whole
-    file, of which `lines` are wrong. names: what is to be named, in the order of the flow, alternatives as "a or b". fails: cases
-    that fail with every config of the base. case, config: the launch that shows all of `names`. reason: words of the first sentence.
-    out_of_bounds: how the lines begin that the memory check reports.
+    says: finishes the sentence "the kernel ...". source: the wrong kernel; base: the right one that `edits` change, None for a whole file,
+    of which `lines` are wrong. names: what is to be named, in the order of the flow, alternatives as "a or b". fails: cases that fail with
+    every config of the base; none for a mistake that is explained and not graded. out_of_bounds: how the lines begin that the memory check
+    reports.
     """
 
     lab: str
@@ -55,16 +53,8 @@ class WrongKernel:
     names: tuple[str, ...]
     hint: str = ""
     fails: tuple[str, ...] = ()
-    case: str | None = None
-    config: int = 0
-    reason: str = ""
     out_of_bounds: tuple[str, ...] = ()
     lines: tuple[int, ...] = ()
-
-    @property
-    def expected(self) -> set[str]:
-        """Every name that may be given to it."""
-        return alternatives(self.names)
 
 
 def alternatives(names: Iterable[str]) -> set[str]:
@@ -152,8 +142,8 @@ def _faults(entry: Mapping[str, Any], cases: set[str]) -> Iterator[str]:
         yield "expected either `edits` of a right kernel or a `file` that holds the wrong one; give one of the two"
     if "file" in entry and "base" in entry:
         yield "`base` beside `file`, which is a whole kernel; remove one of the two"
-    if "case" not in entry and "fails" not in entry:
-        yield "there is neither `fails` nor `case`, so nothing shows it; name the cases that must fail"
+    if ("case" in entry) == ("fails" in entry):
+        yield "expected either `fails`, the cases that must fail, or `case`, one that shows what is only explained; give one of the two"
     try:
         read_edits(entry.get("edits", ()))
     except BadEdit as problem:
@@ -168,7 +158,7 @@ def _fault(key: str, value: Any) -> str:
     listed = value if key in ("fails", "names", "out_of_bounds") and isinstance(value, list) else ()
     if key not in TYPES:
         return f"`{key}` is not known, expected one of {', '.join(TYPES)}; remove or rename it"
-    if not isinstance(value, TYPES[key]) or isinstance(value, bool):
+    if not isinstance(value, TYPES[key]):
         return f"`{key}` is {value!r}, expected a {TYPES[key].__name__}"
     if value == "" or (isinstance(value, list) and not value):
         return f"`{key}` is empty; fill it in or leave it out"
@@ -195,9 +185,6 @@ def _kernel(entry: Mapping[str, Any], lab_id: str, default: str, root: Path, whe
         tuple(entry["names"]),
         entry.get("hint", ""),
         tuple(entry.get("fails", ())),
-        entry.get("case"),
-        entry.get("config", 0),
-        entry.get("reason", ""),
         tuple(entry.get("out_of_bounds", ())),
         tuple(entry.get("lines", ())),
     )

@@ -8,7 +8,7 @@ import pytest
 
 from grader.authoring.new_lab import missing
 from grader.labs import get_lab
-from grader.labs.wrong_kernels import ROOT, SHARED, catalogue, wrong_kernels
+from grader.labs.wrong_kernels import ROOT, SHARED, alternatives, catalogue, wrong_kernels
 from grader.unusable import Unusable
 from tests.submissions import LABS, corpus, plain, with_mistakes
 
@@ -38,12 +38,12 @@ def made(root, *entries, top='base = "plain.py"'):
 def test_edits_are_made_one_after_the_other(tmp_path):
     edits = '[{ find = "one\\ntwo", replace = "zwei" }, { find = "two", replace = "deux" }]'
     (kernel,) = made(
-        tmp_path, {**ENTRY, "edits": edits, "names": '["truncation", "no_clamp or zeros"]', "case": '"all_tails"'}
+        tmp_path, {**ENTRY, "edits": edits, "names": '["truncation", "no_clamp or zeros"]'}
     )
     assert kernel.source == "zwei\ndeux\nthree\n"
     assert kernel.base == BASE
-    assert kernel.expected == {"truncation", "no_clamp", "zeros"}
-    assert (kernel.case, kernel.config, kernel.fails) == ("all_tails", 0, ("one_tile",))
+    assert alternatives(kernel.names) == {"truncation", "no_clamp", "zeros"}
+    assert kernel.fails == ("one_tile",)
 
 
 def test_a_whole_file_has_no_base(tmp_path):
@@ -84,11 +84,12 @@ def test_a_lab_without_the_file_has_none(tmp_path):
         ({"names": ""}, "there is no `names`"),
         ({"names": '"truncation"'}, "`names` is 'truncation', expected a list"),
         ({"names": "[1]"}, "`names` holds 1, expected text"),
-        ({"config": "true"}, "`config` is True, expected a int"),
+        ({"hint": "true"}, "`hint` is True, expected a str"),
         ({"diagnosis": '"truncation"'}, "`diagnosis` is not known, expected one of name, says"),
         ({"fails": '["one_tail"]'}, "there is no case `one_tail`; a lab's cases are in its lab.py"),
-        ({"case": '"dense_blocks"'}, "there is no case `dense_blocks`"),
-        ({"fails": ""}, "neither `fails` nor `case`"),
+        ({"fails": "", "case": '"dense_blocks"'}, "there is no case `dense_blocks`"),
+        ({"fails": ""}, "expected either `fails`, the cases that must fail, or `case`"),
+        ({"case": '"one_tile"'}, "expected either `fails`, the cases that must fail, or `case`"),
     ],
 )
 def test_a_bad_entry_is_a_sentence(tmp_path, change, sentence):
