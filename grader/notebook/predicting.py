@@ -37,13 +37,10 @@ class Noted:
 
 @dataclass(frozen=True)
 class Prediction:
-    """What was predicted before the reveal, and what was said after it."""
+    """What was predicted before the reveal."""
 
-    claim: str
     value: float
     unit: str
-    digest: str
-    afterwards: tuple[float, ...] = ()
 
     def against(self, found: float, *, within: float = 1.25) -> None:
         """Shows how far the prediction was from what was found; a factor of `within` is near."""
@@ -95,7 +92,7 @@ def reveal(claim: str) -> Prediction:
         else ""
     )
     display([Remark(f"Your prediction: {before.value:g} {before.unit} [{before.digest}].{later}", "cyan")])
-    return Prediction(claim, before.value, before.unit, before.digest, afterwards)
+    return Prediction(before.value, before.unit)
 
 
 def after(claim: str) -> None:

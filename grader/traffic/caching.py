@@ -76,7 +76,6 @@ class Missed:
 
     cache: Cache
     order: Order
-    repeats: int
     fetched: Mapping[str, int]
     distinct: int
 
@@ -151,7 +150,7 @@ class Replay:
                             if kind != "store":
                                 fetched[tensor] += new
                                 needed[piece, at] = size
-        return Missed(cache, order, repeats, dict(fetched), sum(needed.values()))
+        return Missed(cache, order, dict(fetched), sum(needed.values()))
 
 
 class _Held:
