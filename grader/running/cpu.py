@@ -19,6 +19,7 @@ import torch
 
 from grader.building import describe_error, made_request
 from grader.building.sentences import defect
+from grader.interpreter.finding_text import PROMISES
 from grader.judging import memory
 from grader.judging.checking import LEFT_OPEN
 from grader.judging.slice_sums import factor
@@ -364,9 +365,7 @@ def _seconds(answer: Answer) -> float:
 def _finding(entry: dict[str, Any], made: MadeModule) -> MemoryFinding:
     """One entry of the checker's answer, whose words are checked like everything that leaves a sandbox."""
     kind, fault = entry["kind"], entry["fault"]
-    if (kind != "promise" or fault not in memory.PROMISES) and (
-        kind not in memory.VERBS or fault not in memory.WORST_FIRST
-    ):
+    if (kind != "promise" or fault not in PROMISES) and (kind not in memory.VERBS or fault not in memory.WORST_FIRST):
         raise ValueError("a finding of no known kind")
     line, dimension, offset = entry.get("line"), entry.get("dimension"), entry.get("offset")
     return MemoryFinding(
