@@ -29,7 +29,7 @@ CONFIGS = [
 #   eighth, and no weight is rounded. Where a tile has more rows than it is deep, weights are scaled, two at a time.
 # - A tile must know at compile time that it lies in one group, or it would look for a scale for each word. That is
 #   a heuristic: TILES_A_GROUP is how many tiles (or slices of a tile) make a group, 0 where a group ends inside one.
-# - The scales and zero points of the next turn are asked for in this one: their loads are too small for the pipeline.
+# - The scales and zero points of the next iteration are asked for in this one: their loads are too small for the pipeline.
 CONFIGS = [
     # up to eight tokens: a BLOCK_N below 64 asks for slices
     triton.Config({"BLOCK_M": 1, "BLOCK_N": 16, "BLOCK_K": 1024, "SPLIT_K": 1}, num_warps=4, num_stages=3),

@@ -334,7 +334,7 @@ print("the same output:", torch.equal(loaded(x), layer(x)))
 # ## How fast can it get?
 #
 # There are hardly more bytes than in W4A16, so the aim is the same: groups must cost almost nothing. Step 1 is the published split-K
-# kernel in this lab's contract. Two of the later steps made something slower: step 2 with few tokens, step 4 with 64.
+# kernel in this lab's contract. One of the later steps made nothing faster: step 3.
 #
 # @ladder gptq: m1_n4096_k4096 m16_n4096_k4096 m64_n4096_k4096
 #
@@ -346,13 +346,13 @@ print("the same output:", torch.equal(loaded(x), layer(x)))
 # ## 能快到什么程度？
 #
 # 字节数与 W4A16 相差无几，所以目标相同；分组带来的那一点开销不应该看得出来。
-# 第 1 步是公开发表的 split-K kernel，只是换成了本实验的接口。后面的步骤里，变慢的也照实写明：token 少时第 2 步反而慢一些，64 个 token 时第 4 步慢一些。
+# 第 1 步是公开发表的 split-K kernel，只是换成了本实验的接口。后面的步骤里，没有变快的也照实写明：第 3 步。
 #
 # @ladder gptq: m1_n4096_k4096 m16_n4096_k4096 m64_n4096_k4096
 # | 换成本实验接口的、公开发表的 split-K kernel：16 x 32 的 tile，深 128，K 切成四段，流水线三级
-# | 一个字只读一次
+# | 一个字只读一次；一个 tile 只在一组里时，每列只读一个 scale 和一个零点
 # | 用 (q - (z + 1)) s 代替 q s - (z + 1) s
-# | 每组读一次 scale 和零点
+# | 一个 tile 只在一组里时，把 scale 乘到和上
 # | 乘积转置过来算，让权重从寄存器进入，用到哪里拆到哪里
 #
 # 你的 kernel 已经做到的步骤会直接告诉你：按这个 notebook 的步骤写出来的 kernel 已经整字读取、先做整数减法。下面每一步都有一处改动、一个要预测的数和一个检查单元。这些检查不计时：它们看的是启动参数、编译器为 H200 把你的 kernel 编译成了什么，
@@ -361,7 +361,7 @@ print("the same output:", torch.equal(loaded(x), layer(x)))
 # %% [markdown]
 # ### Faster, step 1: whole words
 #
-# Eight weights share a word. A kernel that loads a word for each of them, as the published one does, loads it eight times. Load `[BLOCK_K // 8, BLOCK_N]` words and unpack each in registers; a scale and a word of zeros for each of them will do.
+# Eight weights share a word. A kernel that loads a word for each of them, as the published one does, loads it eight times. Load `[BLOCK_K // 8, BLOCK_N]` words and unpack each in registers. A tile along $K$ that lies in one group needs one scale and one zero point per column, as the published kernel has them; other tiles need a scale and a word of zeros for each word.
 #
 # @speed gptq: words
 
@@ -369,7 +369,8 @@ print("the same output:", torch.equal(loaded(x), layer(x)))
 # ### 提速第 1 步：整字读取
 #
 # 八个权重共用一个字。如果 kernel 像公开发表的那样，为每个权重各读一次，同一个字就要读八次。
-# 请读 `[BLOCK_K // 8, BLOCK_N]` 个字，在寄存器里拆开；scale 和零点所在的字，每个字读一次就够了。
+# 请读 `[BLOCK_K // 8, BLOCK_N]` 个字，在寄存器里拆开。如果一个 tile 沿 $K$ 完全落在一组里，每列只需要一个 scale 和一个零点，公开发表的 kernel 就是这样做的；
+# 其他 tile 则每个字读一次 scale 和零点所在的字。
 #
 # @speed gptq: words | M = 16、N = 128、K = 512 时，做完这一步之后，一次启动的所有读取在 qweight 上总共要多少字节？
 
@@ -410,27 +411,27 @@ predict("gptq", "zeros", instructions)
 check("gptq", speed="zeros")
 
 # %% [markdown]
-# ### Faster, step 3: one scale per tile
+# ### Faster, step 3: scale the sum
 #
-# A tile along $K$ that lies in one group needs one scale and one zero point per column, not one for each word. And the sum of such a tile has the
-# scale as a common factor: scale the sum, in fp32, and no weight is rounded.
+# In a tile along $K$ that lies in one group, all products of a column have the scale as a common factor. Scale their sum, in fp32, instead of
+# the weights: there are fewer multiplications, and no weight is rounded.
 #
 # @speed gptq: groups
 
 # %% [markdown] lang="zh"
-# ### 提速第 3 步：一个 tile 一个 scale
+# ### 提速第 3 步：把 scale 乘到和上
 #
-# 如果一个 tile 沿 $K$ 完全落在一组里，每列只需要一个 scale 和一个零点，而不是每个字一个。而且这样的 tile，其和以 scale 为公因子：
-# 用 fp32 把和乘上 scale，就没有权重被舍入。
+# 如果一个 tile 沿 $K$ 完全落在一组里，同一列的所有乘积都以 scale 为公因子。不必给每个权重乘 scale，用 fp32 把和乘上 scale 就够了：
+# 乘法更少，也没有权重被舍入。
 #
-# @speed gptq: groups | M = 16、N = 128、K = 512、每组 128 个时，做完这一步之后，一次启动的所有读取在 scales 上总共要多少字节？每个 tile（沿 K 长 BLOCK_K）各读一次自己的 scale。
+# @speed gptq: groups | M = 16 时，做完这一步之后，循环每拆出一个权重，会用几条浮点指令？算法同上；乘上 scale 再加进累加器，算一条指令。
 
 # %% solution="gptq_faster_groups"
-scales_read = ...
+instructions = ...
 ### BEGIN SOLUTION
-scales_read = 512 // 128 * 128 * 2
+instructions = (16 + 8) / 128  # for BLOCK_K weights of a column its BLOCK_M sums, and eight threads that each convert its scale to fp32
 ### END SOLUTION
-predict("gptq", "groups", scales_read)
+predict("gptq", "groups", instructions)
 
 # %% test="gptq_faster_groups_check"
 check("gptq", speed="groups")

@@ -1,22 +1,23 @@
-"""GPTQ, step 5: the product is turned over, so that the weight comes from registers, opened where it is needed.
+"""GPTQ, step 5: the product is transposed, so that the weight comes from registers, opened where it is needed.
 
 Changes: Y^T = W X^T, and each thread shifts out of the word the nibbles that it multiplies itself. Where a tile lies
 in one group, the opened weights no longer pass through shared memory. A nibble becomes fp16 by its bits, together with
 its zero point: 0x6400 plus q + 16 - (z + 1) is 1040 + q - (z + 1), so one subtraction of 1040 serves two weights.
-Predicted: half the time, as in W4A16. What solutions/gptq.py adds: that a tile lies in one group is known at compile time,
-scales are asked for a turn ahead, and up to eight tokens have K sliced among warps.
-Measured, microseconds, cuBLAS fp16 in brackets: 1 token 11.48 (15.49); 16 12.01 (15.98); 64 23.63 (15.27).
-A third with few tokens and a quarter with 64, where half was predicted. What the solution adds counts for as much again.
+Predicted: half the time, as in W4A16. What solutions/gptq.py adds: scales are asked for an iteration ahead, and up to eight tokens have K
+sliced among warps.
+Measured, microseconds, cuBLAS fp16 in brackets: 1 token 9.40 (15.43); 16 8.97 (15.93); 64 13.09 (15.20).
+A quarter with few tokens and a fifth with 64, where half was predicted. With one token what the solution adds counts for as much again.
 """
 
 import triton
 import triton.language as tl
 
 CONFIGS = [
-    triton.Config({"BLOCK_M": 16, "BLOCK_N": 64, "BLOCK_K": 64, "SPLIT_K": 8}, num_warps=4, num_stages=3),
-    triton.Config({"BLOCK_M": 16, "BLOCK_N": 128, "BLOCK_K": 64, "SPLIT_K": 8}, num_warps=4, num_stages=3),
-    triton.Config({"BLOCK_M": 64, "BLOCK_N": 64, "BLOCK_K": 64, "SPLIT_K": 4}, num_warps=4, num_stages=3),
-    triton.Config({"BLOCK_M": 64, "BLOCK_N": 64, "BLOCK_K": 64, "SPLIT_K": 1}, num_warps=4, num_stages=3),
+    triton.Config({"BLOCK_M": 16, "BLOCK_N": 64, "BLOCK_K": 128, "SPLIT_K": 8}, num_warps=4, num_stages=3),
+    triton.Config({"BLOCK_M": 16, "BLOCK_N": 128, "BLOCK_K": 128, "SPLIT_K": 8}, num_warps=4, num_stages=3),
+    triton.Config({"BLOCK_M": 64, "BLOCK_N": 64, "BLOCK_K": 64, "SPLIT_K": 8}, num_warps=4, num_stages=3),
+    triton.Config({"BLOCK_M": 64, "BLOCK_N": 64, "BLOCK_K": 128, "SPLIT_K": 4}, num_warps=4, num_stages=3),
+    triton.Config({"BLOCK_M": 64, "BLOCK_N": 128, "BLOCK_K": 64, "SPLIT_K": 8}, num_warps=4, num_stages=3),
 ]
 
 
@@ -41,6 +42,7 @@ def open_words(words, zeros):
 
 
 @triton.autotune(configs=CONFIGS, key=["M", "N", "K", "group_size"], reset_to_zero=["y_ptr"])
+@triton.heuristics({"ONE_GROUP": lambda args: args["group_size"] % args["BLOCK_K"] == 0})
 @triton.jit
 def GPTQ_MM(
     x_ptr, qweight_ptr, scales_ptr, zeros_ptr, y_ptr,
@@ -51,6 +53,7 @@ def GPTQ_MM(
     stride_zg, stride_zn,
     stride_ym, stride_yn,
     BLOCK_M: tl.constexpr, BLOCK_N: tl.constexpr, BLOCK_K: tl.constexpr, SPLIT_K: tl.constexpr,
+    ONE_GROUP: tl.constexpr,
 ):  # fmt: skip
     pid = tl.program_id(0)
     offs_m = pid // tl.cdiv(N, BLOCK_N) * BLOCK_M + tl.arange(0, BLOCK_M)
@@ -70,7 +73,7 @@ def GPTQ_MM(
         w_ptrs = qweight_ptr + n[:, None] * stride_wn + j.to(tl.int64)[None, :] * stride_wk
         words = tl.load(w_ptrs, mask=in_w, other=0)
 
-        if group_size % BLOCK_K == 0:
+        if ONE_GROUP:
             group = (first // group_size).to(tl.int64)
             scale, zero = load_groups(
                 scales_ptr, zeros_ptr, group, n[:, None], in_n[:, None], stride_sg, stride_sn, stride_zg, stride_zn

@@ -25,6 +25,11 @@ def _float_work(facts: ConfigFacts) -> float:
     return facts.iteration.float_instructions * facts.threads / (facts.size("BLOCK_N") * facts.size("BLOCK_K"))
 
 
+def _scalings(facts: ConfigFacts) -> float:
+    """Multiplications of floats for each weight that an iteration unpacks."""
+    return facts.iteration.multiplications * facts.threads / (facts.size("BLOCK_N") * facts.size("BLOCK_K"))
+
+
 def _tile_reads(facts: ConfigFacts) -> float:
     """How often a tile along K that lies in one group reads a scale."""
     tiles = SMALL.group_size / min(facts.size("BLOCK_K"), SMALL.group_size)
@@ -40,10 +45,20 @@ SPEED_STEPS = (
         case="speed_m16",
         question="With M = 16, N = 128, K = 512, how many bytes of qweight will a launch load in all, once this step is done?",
         quantity=READ,
-        demands=(WORDS_ONCE,),
+        demands=(
+            WORDS_ONCE,
+            Demand(
+                counted(_tile_reads),
+                "A tile along K inside one group loads one scale per column.",
+                "A tile along K inside one group loads the same scale {found} times.",
+                at_most=1,
+            ),
+        ),
         hint="load [BLOCK_K // 8, BLOCK_N] words and unpack each into eight values in registers: shift by 4 * i along an axis of its own, "
-        "then tl.reshape; group_size is a multiple of 8, so a word has one scale and one zero point; with 16 tokens one tile of rows "
-        "must hold them all",
+        "then tl.reshape; with 16 tokens one tile of rows must hold them all. Where group_size % BLOCK_K == 0 a tile lies in one group, "
+        "first // group_size: load one row of scales and of zeros for it, and one for each word in other tiles. With a constexpr parameter "
+        "that triton.heuristics makes, lambda args: args['group_size'] % args['BLOCK_K'] == 0, the compiler drops the branch that is not "
+        "taken",
         right="A word holds eight weights: one load brings them all. DRAM was not read eight times, but each load was an instruction.",
         rungs=("gptq_1_published", "gptq_2_words"),
         shapes=(FEW, MORE),
@@ -73,27 +88,23 @@ SPEED_STEPS = (
     SpeedStep(
         name="groups",
         case="speed_m16",
-        question="With M = 16, N = 128, K = 512 and groups of 128, how many bytes of scales will a launch load in all, once this "
-        "step is done? Each tile along K, BLOCK_K long, loads its own.",
-        quantity=counted(lambda facts: facts.counted.tensors["scales_ptr"].loaded),
+        question="With M = 16, how many float instructions will your loop make for each weight that it unpacks, once this step is done? "
+        "Count as before; a multiplication and the addition to the accumulator are one instruction.",
+        quantity=compiled(_float_work),
         demands=(
             Demand(
-                counted(_tile_reads),
-                "A tile along K inside one group loads one scale per column.",
-                "A tile along K inside one group loads the same scale {found} times.",
-                at_most=1,
+                compiled(_scalings),
+                "The loop multiplies sums by the scales: {found} multiplications for each weight.",
+                "The loop makes {found} multiplications for each weight that it unpacks; {limit} is enough.",
+                at_most=1 / 2,
             ),
         ),
-        hint="where group_size % BLOCK_K == 0 a tile lies in one group, first // group_size: load one row of scales and of zeros for it, "
-        "and add tl.dot(x, q - (z + 1)) * scale to the accumulator; other tiles do as before. BLOCK_K is at most group_size, and "
-        "with a constexpr parameter that triton.heuristics makes, lambda args: args['group_size'] % args['BLOCK_K'] == 0, "
-        "the compiler drops the branch that is not taken",
-        right="One row of scales serves a whole tile. Applied to sums instead of weights, it costs one multiplication for each "
-        "element of a tile of Y.",
+        hint="in a tile that lies in one group, add tl.dot(x, q - (z + 1)) * scale to the accumulator, in fp32; other tiles do as before",
+        right="The scale is common to all products of a tile and a column: it costs one multiplication for each element of a tile of Y, "
+        "and no weight is rounded.",
         rungs=("gptq_3_zeros", "gptq_4_groups"),
         shapes=(FEW, MORE),
         prefer=lambda facts: -abs(facts.size("BLOCK_M") - 16),
-        small=SMALL,
     ),
     SpeedStep(
         name="registers",

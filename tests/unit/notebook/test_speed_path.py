@@ -46,9 +46,9 @@ NUMBERS = {
     ("w8a16", "split"): (4096 / 64, 4096 / 128 * 8),
     ("w8a16", "registers"): (128 * 32 * 2, 0),
     ("gptq", "words"): (512 * 128 * 4, 512 / 8 * 128 * 4),
-    ("gptq", "zeros"): (2 + 2 * 3 / 8, 1),  # two threads each convert a word's scale and zero point, and multiply them
-    ("gptq", "groups"): (512 / 8 * 128 * 2, 512 / 64 * 128 * 2),
-    ("gptq", "registers"): (64 * 64 * 2, 0),
+    ("gptq", "zeros"): (2 + 3 / 64, 1),  # a thread converts a column's scale and zero point, and multiplies them
+    ("gptq", "groups"): (1, (16 + 8) / 128),  # eight threads each convert a column's scale
+    ("gptq", "registers"): (128 * 64 * 2, 0),
     ("gptq", "slices"): (4096 * 4096 / 2 / 512, 4096 * 4096 / 2 / 256),
     ("dds", "order"): (4, 1),
     ("dds", "tiles"): (2048 / 64, 2048 / 256),
