@@ -88,7 +88,7 @@ class GradeOptions:
 
 
 @dataclass(frozen=True)
-class Built:
+class BuiltKernel:
     """A lab's kernel as it was read and as data, and the seed of the inputs that it is launched on."""
 
     lab: Lab
@@ -113,13 +113,13 @@ class Built:
 
 def launchable(
     lab: Lab, source: KernelSource | Refusal, bundle: KernelBundle | Refusal, seed: int, *, gpu: bool
-) -> Built | LabReport:
+) -> BuiltKernel | LabReport:
     """What is there to launch, or the report of a lab of which nothing is. gpu: whether speed is graded."""
     if isinstance(source, Refusal):
         return refused(lab, source, gpu=gpu)
     if isinstance(bundle, Refusal):
         return refused(lab, bundle, source, gpu=gpu)
-    return Built(lab, source, bundle, seed)
+    return BuiltKernel(lab, source, bundle, seed)
 
 
 def grade(
@@ -225,12 +225,12 @@ def grade_lab_on_cpu(lab: Lab, source: KernelSource | Refusal, options: GradeOpt
     return judge_on_cpu(launchable(lab, source, bundle, seed, gpu=False), options)
 
 
-def judge_on_cpu(built: Built | LabReport, options: GradeOptions) -> LabReport:
+def judge_on_cpu(built: BuiltKernel | LabReport, options: GradeOptions) -> LabReport:
     """The second half of `grade_lab_on_cpu`: one lab from what was built, or only read by Triton's front end, to its report."""
     return _interpreted(built, options, unheard)()
 
 
-def _interpreted(built: Built | LabReport, options: GradeOptions, listen: Listener) -> Callable[[], LabReport]:
+def _interpreted(built: BuiltKernel | LabReport, options: GradeOptions, listen: Listener) -> Callable[[], LabReport]:
     """Runs every launch now; what it returns judges them."""
     if isinstance(built, LabReport):
         return lambda: built
@@ -307,7 +307,7 @@ def build_lab(
 
 
 def run_on_gpu(
-    runner: CudaRunner, built: Built, device: Device, listen: Listener = unheard, *, profile: bool = False
+    runner: CudaRunner, built: BuiltKernel, device: Device, listen: Listener = unheard, *, profile: bool = False
 ) -> GpuRun:
     """Runs every correctness case and times every speed case on the runner's GPU; hidden cases last, when all times are taken.
 
@@ -335,7 +335,7 @@ def run_on_gpu(
 
 
 def _profiled(
-    runner: CudaRunner, built: Built, samples: Sequence[SpeedSample], device: Device
+    runner: CudaRunner, built: BuiltKernel, samples: Sequence[SpeedSample], device: Device
 ) -> tuple[Profile, ...] | str:
     pairs = [(one.case, one.config) for one in samples if one.status == "timed" and one.config is not None]
     if not pairs or device.capability is None:
@@ -346,7 +346,7 @@ def _profiled(
         return str(why)
 
 
-def watch_memory(built: Built, options: GradeOptions) -> list[Outcome]:
+def watch_memory(built: BuiltKernel, options: GradeOptions) -> list[Outcome]:
     """The launches of the public cases on the interpreter, which sees every access. Runs beside the GPU's work.
 
     One core is left to the process that drives the GPU.
@@ -357,7 +357,7 @@ def watch_memory(built: Built, options: GradeOptions) -> list[Outcome]:
 
 
 def _watch_after(
-    builds: Iterable[Future[KernelBundle | Refusal]], built: Built, options: GradeOptions
+    builds: Iterable[Future[KernelBundle | Refusal]], built: BuiltKernel, options: GradeOptions
 ) -> list[Outcome]:
     """`watch_memory` once everything is built: the GPU waits for builds, and for nothing that is watched."""
     wait(builds)
@@ -365,7 +365,7 @@ def _watch_after(
 
 
 def _judged_after(
-    watched: Future[list[Outcome]], built: Built, run: GpuRun, terms: Terms, listen: Listener
+    watched: Future[list[Outcome]], built: BuiltKernel, run: GpuRun, terms: Terms, listen: Listener
 ) -> LabReport:
     report = judge_gpu_run(built, run, watched.result(), terms, InterpretOptions(1))
     listen(Progress(built.lab.id, "score", points=report.points))
@@ -379,7 +379,7 @@ def gpu_terms(device: Device, seed: int) -> Terms:
 
 
 def judge_gpu_run(
-    built: Built, run: GpuRun, watched: Sequence[Outcome], terms: Terms, how: InterpretOptions
+    built: BuiltKernel, run: GpuRun, watched: Sequence[Outcome], terms: Terms, how: InterpretOptions
 ) -> LabReport:
     """The report of one lab from what the GPU showed and the interpreter watched. Needs no GPU itself; how: see `lab_report`."""
     lab, source, bundle = built.lab, built.source, built.bundle
@@ -394,7 +394,7 @@ def judge_gpu_run(
 
 
 def _with_interpreted(
-    built: Built, outcomes: Sequence[Outcome], watched: Sequence[Outcome], how: InterpretOptions
+    built: BuiltKernel, outcomes: Sequence[Outcome], watched: Sequence[Outcome], how: InterpretOptions
 ) -> tuple[Outcome, ...]:
     """The outcomes of a GPU, and the interpreter's of launches that were not made there: without a GPU they have a verdict too."""
     hidden = [(one.case, one.config) for one in outcomes if one.not_run and built.lab.hides(one.case)]

@@ -20,7 +20,7 @@ from grader.labs import Lab, get_lab
 from grader.model import Device, KernelBundle, KernelSource, LabReport, Refusal, Submission
 from grader.pipeline.grading import (
     CHECKED_CAPABILITIES,
-    Built,
+    BuiltKernel,
     GpuRun,
     GradeOptions,
     build_lab,
@@ -64,9 +64,9 @@ class Setup:
             lab = replace(lab, cases=tuple(case for case in lab.cases if case.name in self.cases))
         return self.secrets.lab(lab)
 
-    def built(self, source: KernelSource, bundle: KernelBundle) -> Built:
+    def built(self, source: KernelSource, bundle: KernelBundle) -> BuiltKernel:
         """What is launched of a kernel."""
-        return Built(self.lab(source.lab_id), source, bundle, self.secrets.seed)
+        return BuiltKernel(self.lab(source.lab_id), source, bundle, self.secrets.seed)
 
 
 @dataclass(frozen=True)

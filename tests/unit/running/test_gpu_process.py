@@ -12,7 +12,7 @@ import pytest
 from grader.gpu.limits import ATTEMPTS, CORRECTNESS_SECONDS, MAX_LOST, SPEED_GPU_SECONDS, Budget, GivenUp, used_up
 from grader.labs import get_lab
 from grader.model import Config, Device, KernelBundle, Launch, MadeModule, Outcome, SpeedSample
-from grader.pipeline.grading import Built, launch_pairs, run_on_gpu
+from grader.pipeline.grading import BuiltKernel, launch_pairs, run_on_gpu
 from grader.running import cuda
 from grader.running.cuda import GpuProcess, ProcessLost, RunnerFailed
 from tests.reports import kernel_source
@@ -169,7 +169,7 @@ def test_no_process_knows_a_hidden_case_and_another_one(several):
     known = []
     with Telling() as runner:
         for _ in range(several):
-            run = run_on_gpu(runner, Built(lab, kernel_source(), bundle, 1), device)
+            run = run_on_gpu(runner, BuiltKernel(lab, kernel_source(), bundle, 1), device)
             assert [one.case for one in run.outcomes] == [case for case, _ in launch_pairs(lab, bundle)]
             known += [(one.case, *literal_eval(one.message)) for one in (*run.outcomes, *run.samples)]
     names = {case.name for case in hidden}
