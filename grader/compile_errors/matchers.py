@@ -12,7 +12,6 @@ from collections.abc import Iterator, Mapping
 
 from grader.compile_errors import names, table
 from grader.compile_errors.setting import Setting, jitted, shortened, targets, unparsed
-from grader.parsing import function_named
 
 Words = Mapping[str, str]
 
@@ -82,7 +81,8 @@ def number_there(setting: Setting, words: Words) -> Found | None:
 
 
 def attribute_there(setting: Setting, words: Words) -> Found | None:
-    return None if _holder(setting, words["attribute"]) is None else Found()
+    holder = _holder(setting, words["attribute"])
+    return None if holder is None else Found(holder, owner=shortened(unparsed(holder.value)))
 
 
 def _holder(setting: Setting, attribute: str) -> ast.Attribute | None:
@@ -96,27 +96,6 @@ def own_parameter(setting: Setting, words: Words) -> Found | None:
 
 
 # ---- functions
-
-
-def nested_function(setting: Setting, words: Words) -> Found | None:
-    """A function inside a kernel; some versions of Triton stop without words."""
-    for function in jitted(setting.tree):
-        functions = (part for part in ast.walk(function) if isinstance(part, ast.FunctionDef))
-        inner = next((part for part in functions if part is not function), None)
-        lines = range(inner.lineno, (inner.end_lineno or inner.lineno) + 1) if inner else ()
-        if inner and (setting.fault.line in lines or setting.fault.kind == "StopIteration"):
-            return Found(inner, name=inner.name)
-    return None
-
-
-def plain_function(setting: Setting, words: Words) -> Found | None:
-    """A helper without @triton.jit; the place is its name."""
-    helper = function_named(setting.tree, words["name"])
-    if helper is None:
-        return None
-    line, column = helper.lineno, helper.col_offset
-    end = column + len(f"def {helper.name}".encode())
-    return Found(ast.Pass(lineno=line, col_offset=column, end_lineno=line, end_col_offset=end))
 
 
 def not_called(setting: Setting, words: Words) -> Found | None:

@@ -159,6 +159,7 @@ def plain_types(message: str) -> str:
     for long, short in (("float16", "fp16"), ("bfloat16", "bf16"), ("float32", "fp32"), ("float64", "fp64")):
         message = re.sub(rf"\b{long}\b", short, message)
     message = re.sub(r"constexpr\[(-?\w+)\]", r"\1", message)
+    message = re.sub(r"(?<=[\[ ])'(\d+)'(?=[,\]])", r"\1", message)
 
     def block(match: re.Match[str]) -> str:
         shape = re.sub(r"['\s]", "", match["shape"]).replace(",", ", ")
