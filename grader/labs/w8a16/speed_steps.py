@@ -75,8 +75,8 @@ SPEED_STEPS = (
             ),
             ON_WARP_GROUPS,
         ),
-        hint="make the weight the first operand, tl.dot(w, x, acc) with w [BLOCK_N, BLOCK_K] and x [BLOCK_K, BLOCK_M], and turn the "
-        "result over after the loop; BLOCK_N is at least 64 then, with at least 4 warps and 2 stages",
+        hint="make the weight the first operand, tl.dot(w, x, acc) with w [BLOCK_N, BLOCK_K] and x [BLOCK_K, BLOCK_M], and "
+        "transpose the result with tl.trans after the loop; BLOCK_N is at least 64 then, with at least 4 warps and 2 stages",
         right="wgmma takes its first operand from registers and its second from shared memory only.",
         rungs=("w8a16_4_split", "w8a16_5_registers"),
         shapes=(FEW, MANY),
