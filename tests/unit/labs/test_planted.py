@@ -60,6 +60,11 @@ PLANTED = {
     "no_clamp": ("w8a8", "-128.0), 127.0)", "-128.0 - 1000 * BUG), 127.0 + 1000 * BUG)"),
     "converted_before_scaling": ("w4a16", "y = acc * scale", "if BUG:\n        acc = acc.to(tl.float16) + 0.0\n    y = acc * scale"),
     "empty_rows": ("dds", "mask=offs_m[:, None] < M)\n", "mask=(offs_m[:, None] < M) & ((end > start) | (BUG == 0)))\n"),
+    "what_no_timed_row_has": ("dds", "range(start, end)", "range(start, tl.minimum(end, start + 32 + 99 * (1 - BUG)))"),
+}
+PLANTED |= {
+    f"what_no_timed_k_has_{lab}": (lab, "tl.cdiv(K, BLOCK_K)", "tl.cdiv(tl.minimum(K, 4096 * (2 - BUG)), BLOCK_K)")
+    for lab in ("w8a8", "w4a16", "w8a16", "gptq")
 }
 
 
