@@ -37,7 +37,8 @@ class CannotStart(RuntimeError):
 class Supervised:
     """One child process, started when it is first needed and again after every death; `stop` ends it.
 
-    `method`: multiprocessing's start method, "spawn" or "forkserver".
+    `method`: multiprocessing's start method. "fork", which is for callers without threads, is that of the first child alone: threads may
+    run when it has died, and the next one is spawned.
     """
 
     def __init__(self, serve: Serve, *arguments: Any, start_seconds: float = 120.0, method: str = "spawn") -> None:
@@ -70,6 +71,8 @@ class Supervised:
             raise CannotStart(f"it could not be started ({error or type(error).__name__})") from None
         finally:
             theirs.close()
+        if self._context.get_start_method() == "fork":
+            self._context = multiprocessing.get_context("spawn")
         self._process = process
         self._ready = False
         with self._lock:

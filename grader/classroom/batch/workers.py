@@ -74,22 +74,26 @@ class WorkerPool:
     """Some processes, each started when there is work for it. Use as a context manager; leaving it ends them."""
 
     def __init__(self, size: int, *, light: bool = False) -> None:
-        """light: without anything of what workers share, and without torch as long as nothing uses it."""
-        self._prepared = light
+        """light: without anything of what workers share, and without torch as long as nothing uses it; forked where nothing else runs."""
+        self._light = self._prepared = light
         self._beside: WorkerPool | None = None
         self._tasks: queue.PriorityQueue[_Task] = queue.PriorityQueue()
         self._numbers = itertools.count()
         self._closing = threading.Event()
         self._alone = _Alone()
-        self._processes = [
-            Supervised(_serve_light) if light else Supervised(_serve_with_torch, method="forkserver")
-            for _ in range(size)
-        ]
+        self._forks = light and threading.active_count() == 1
+        serve, method = (_serve_light, "fork" if self._forks else "spawn") if light else (_serve_with_torch, "forkserver")
+        self._processes = [Supervised(serve, method=method) for _ in range(size)]
         self._threads = [
             threading.Thread(target=self._work, args=(process,), daemon=True) for process in self._processes
         ]
 
     def __enter__(self) -> Self:
+        if not self._light:
+            self._beside = WorkerPool(len(self._processes), light=True).__enter__()
+        for process in self._processes if self._forks else ():
+            with contextlib.suppress(CannotStart):
+                process.start()
         for thread in self._threads:
             thread.start()
         return self
@@ -123,8 +127,7 @@ class WorkerPool:
         result by then, its process is killed and the call has failed. The first call is for the main thread: it begins what
         the processes are forked from. `light`: in as many processes more, for what needs nothing of what workers share: unpacking, drawing.
         """
-        if light:
-            self._beside = self._beside or WorkerPool(len(self._processes), light=True).__enter__()
+        if light and self._beside:
             return self._beside.submit(priority, function, *arguments, seconds=seconds)
         if not self._prepared:
             prepare()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import os
+import threading
 import time
 from concurrent.futures import CancelledError
 
@@ -17,11 +18,13 @@ from tests.processes import command_line, descendants, parent
 pytestmark = pytest.mark.slow
 
 
-def test_a_deadly_call_fails_alone():
+@pytest.mark.parametrize(("light", "threads"), [(False, 1), (True, 1), (True, 2)], ids=["forkserver", "forked", "spawned"])
+def test_a_deadly_call_fails_alone(light, threads, monkeypatch):
+    monkeypatch.setattr(threading, "active_count", lambda: threads)
     with WorkerPool(1) as pool:
-        deadly = pool.submit(FIRST, os._exit, 3)
-        wrong = pool.submit(FIRST, math.sqrt, -1.0)
-        right = pool.submit(FIRST, math.sqrt, 4.0)
+        deadly = pool.submit(FIRST, os._exit, 3, light=light)
+        wrong = pool.submit(FIRST, math.sqrt, -1.0, light=light)
+        right = pool.submit(FIRST, math.sqrt, 4.0, light=light)
         with pytest.raises(WorkFailed, match="died 3 times"):
             deadly.result(timeout=120)
         with pytest.raises(WorkFailed, match="ValueError"):
