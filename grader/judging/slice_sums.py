@@ -102,11 +102,11 @@ def _slices(record: _Record) -> Iterator[tuple[list[np.ndarray], np.ndarray]]:
     adding = np.zeros(len(record.ranks), dtype=bool)
     adding[record.slice_of[record.value != 0]] = True
     earliest, alone, loaded = _earliest(record, adding), _alone(record, adding), record.ranks > 0
-    meant = [b"".join(way[number].tobytes() for way in (earliest, alone, loaded)) for number in range(len(adding))]
+    meant = [tuple(way[number].tobytes() for way in (earliest, alone, loaded)) for number in range(len(adding))]
     for one in dict.fromkeys(key for key, adds in zip(meant, adding, strict=True) if adds):
-        ways = np.frombuffer(one, dtype=bool).reshape(3, -1)
+        ways = [np.frombuffer(way, dtype=bool) for way in dict.fromkeys(one)]
         same = np.array([key == one for key in meant]) & adding
-        yield [way for way in np.unique(ways[::-1], axis=0) if way.any()], same[record.slice_of]
+        yield [way for way in ways if way.any()], same[record.slice_of]
 
 
 def _tiles(record: _Record, adding: np.ndarray) -> list[list[int]]:
