@@ -53,6 +53,8 @@ def grade(
     profile: Profile = False,
 ) -> None:
     """Grade one submission. Exit status: 0 graded, 2 invalid arguments, 3 the grader failed."""
+    if path.exists():
+        errors.print(f"reading {escape(str(path))}", style="dim", soft_wrap=True)
     _warm_up(path)
     if path.exists() and device != "cpu":
         prestart()

@@ -82,7 +82,9 @@ class WorkerPool:
         self._closing = threading.Event()
         self._alone = _Alone()
         self._forks = light and threading.active_count() == 1
-        serve, method = (_serve_light, "fork" if self._forks else "spawn") if light else (_serve_with_torch, "forkserver")
+        serve, method = (
+            (_serve_light, "fork" if self._forks else "spawn") if light else (_serve_with_torch, "forkserver")
+        )
         self._processes = [Supervised(serve, method=method) for _ in range(size)]
         self._threads = [
             threading.Thread(target=self._work, args=(process,), daemon=True) for process in self._processes
