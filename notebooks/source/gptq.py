@@ -403,7 +403,7 @@ check("gptq", speed="words")
 # %% solution="gptq_faster_zeros"
 instructions = ...
 ### BEGIN SOLUTION
-instructions = 0.5  # one multiplication by the scale for two fp16 weights; in fp32 q s - (z + 1) s makes more than two for each
+instructions = 0.5 + 0.5  # in fp16 for two weights at a time: a subtraction of zero point and constant, a multiplication by the scale
 ### END SOLUTION
 predict("gptq", "zeros", instructions)
 
@@ -429,7 +429,7 @@ check("gptq", speed="zeros")
 # %% solution="gptq_faster_groups"
 instructions = ...
 ### BEGIN SOLUTION
-instructions = (16 + 8) / 128  # for BLOCK_K weights of a column its BLOCK_M sums, and eight threads that each convert its scale to fp32
+instructions = 0.5 + (16 + 4) / 128  # the subtraction; of BLOCK_K weights of a column BLOCK_M sums, and four threads that convert its scale
 ### END SOLUTION
 predict("gptq", "groups", instructions)
 
