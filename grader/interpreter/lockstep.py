@@ -24,7 +24,7 @@ from triton.runtime.interpreter import TensorHandle
 from grader.interpreter.areas import Area, area_of
 from grader.interpreter.memory_access import is_misaligned
 from grader.interpreter.memory_check import MemoryCheck
-from grader.interpreter.native_memory import NativeMemory, atomic_rmw, line_in
+from grader.interpreter.native_memory import NativeMemory, atomic_rmw, line_in, taken
 from grader.interpreter.per_program import Diverged, NeedsOneByOne, PerProgram, programs_of, stacked
 from grader.interpreter.program_loop import tell_grid
 from grader.interpreter.races import ADDS, SEVERAL, count_additions
@@ -158,7 +158,10 @@ class _LockstepMemory(NativeMemory):
                 self._check.contributions.load_by_all(area, elements, self._check.numbers)
             else:
                 self._check.contributions.load(area, elements, self._check.numbers[np.nonzero(everywhere)[0]])
-        loaded = self._memory.load(real, mask, other, dtype)
+        if area is not None and area.width == np.dtype(dtype).itemsize:
+            loaded = taken(area, elements, real.shape, everywhere, other, dtype)
+        else:
+            loaded = self._memory.load(real, mask, other, dtype)
         return loaded if programs is None else PerProgram(loaded)
 
     def store(self, pointers: Any, values: Any, mask: Any) -> None:

@@ -325,7 +325,7 @@ class _Watched(NativeMemory):
     def load(self, pointers: Any, mask: Any, other: Any, dtype: Any) -> Any:
         width, known = np.dtype(dtype).itemsize, len(self._check.found)
         real, allowed, stray = self._check.check(MemoryAccess("load", self._program(), pointers, mask, width))
-        loaded = self._memory.load(real, allowed, other, dtype)
+        loaded = self._load(self._check.areas, real, allowed, other, dtype)
         if len(self._check.found) != known and self._check.misled is None and _is_index(dtype, pointers):
             self._check.misled = self._check.found.last_tensor() or "its tensors"
             self._check.iterations = 0

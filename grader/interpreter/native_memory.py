@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import math
 import sys
+from collections.abc import Iterable
 from typing import Any
 
 import numpy as np
+
+from grader.interpreter.areas import Area
 
 POISON_BYTE = 0x7E
 """What fills a value that no kernel can rely on: a large number in every type, NaN in fp16."""
@@ -24,6 +28,34 @@ class NativeMemory:
         """The number of the program that is running, counted along the grid."""
         (x, y, z), (_, height, depth) = self._builder.grid_idx, self._builder.grid_dim
         return int((x * height + y) * depth + z)
+
+    def _load(self, areas: Iterable[Area], pointers: Any, mask: Any, other: Any, dtype: Any) -> np.ndarray:
+        """As Triton's native load of real addresses; see `taken`."""
+        pointers, width = np.asarray(pointers), np.dtype(dtype).itemsize
+        active = pointers.reshape(-1) if mask.all() else pointers[mask]
+        if active.size:
+            lowest, highest = int(active.min()), int(active.max())
+            for area in areas:
+                begin = (area.first + area.shift) % 2**64
+                if begin <= lowest and highest <= begin + area.size - width:
+                    places = (active - np.uint64(begin)).view(np.int64)
+                    if not (places & width - 1).any():
+                        return taken(area, places >> width.bit_length() - 1, pointers.shape, mask, other, dtype)
+        return self._memory.load(pointers, mask, other, dtype)  # type: ignore[no-any-return]
+
+
+def taken(
+    area: Area, places: np.ndarray, shape: tuple[int, ...], mask: np.ndarray, other: Any, dtype: Any
+) -> np.ndarray:
+    """What a load's active lanes find, at these places of the tensor's buffer as one of this type, and `other` in the rest. Triton's native
+    load takes twenty times as long."""
+    whole = area.size - area.size % np.dtype(dtype).itemsize
+    found: np.ndarray = area.buffer[:whole].view(dtype)[places]
+    if found.size == math.prod(shape):
+        return found.reshape(shape)
+    loaded = np.array(np.broadcast_to(other, shape), dtype=dtype)
+    loaded[mask] = found
+    return loaded
 
 
 def atomic_rmw(memory: Any, operation: Any, pointers: Any, values: Any, mask: Any, order: Any) -> Any:
