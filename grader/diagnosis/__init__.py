@@ -11,8 +11,9 @@ Read it in this order, half an hour in all:
 5. `compare`: the columns in order, and which deviation makes the next ones uncertain. Then the columns, each on its own:
    `stores` and `programs` (who stores what), `addresses` and `lookups` (which elements meet), `counts` (each k once), `values` (what the
    operands hold), `sums` and `precision` (what becomes of the products), `scales` (what they are multiplied by).
-6. `definition`: of a deviation, the line to change, by one rule: what something right is made of too is not to blame. The longest module,
-   and the only one that may err: all else is measured.
+6. `mending`: of wrong addresses, the first number that could alone put them right, and that nothing right is made of. `definition`: the
+   line to change where there is no right number to compare with: loops, masks, tiles that nobody stores. These two alone may err: all else
+   is measured.
 7. `catalogue`: names, where a known mistake gives the same numbers. `explaining`: which launches to record, and what they agree on.
    `reasons`: the sentences, and what is said of a kernel that cannot be followed.
 """

@@ -17,12 +17,10 @@ from grader.diagnosis.definition import (
     changing_axis,
     inside_loop,
     is_program_id,
-    line_along,
     line_of_base,
     line_of_bound,
     line_of_exchange,
     line_of_meeting,
-    line_of_place,
     line_of_step,
     loop_around,
     loops_around,
@@ -31,10 +29,11 @@ from grader.diagnosis.definition import (
     numbers_behind,
 )
 from grader.diagnosis.fit import fit, named
-from grader.diagnosis.lookups import check_index, index_elements
+from grader.diagnosis.lookups import check_index
+from grader.diagnosis.mending import line_of_operand, line_of_place
 from grader.diagnosis.observation import Observation, span
 from grader.diagnosis.provenance import Array
-from grader.diagnosis.relation import Products, Run, Side, element, first_of, load_of, needed_of
+from grader.diagnosis.relation import Products, Run, Side, element, first_of, index_elements, load_of, needed_of
 from grader.diagnosis.tape import Node
 
 
@@ -158,6 +157,17 @@ class _Walk:
         used = line_of_exchange(self.run, self.products, self.side, p, access)
         return observed if used is None else [replace(one, line=used) for one in observed]
 
+    def line_of(self, which: str, found: _Coefficients) -> int | None:
+        """Where a coefficient that deviates was made."""
+        products, (along_row, along_k) = self.products, self.strides
+        lacking: Array = np.full(self.side.offset.shape, -found.base)
+        if which == "row":
+            lacking[:] = ((along_row - found.row) * products.rows(self.side))[:, None]
+        elif which == "lane":
+            lacking[:] = (along_k - found.lane) * (products.lane // self.side.operand.unit)
+        p = int(products.iteration.argmin())
+        return line_of_operand(self.run, products, self.side, p, lacking, self.right)
+
     def _apart(self, access: Node, found: _Coefficients, column: str, aspect: str) -> Observation:
         """What lies apart by another stride than its own."""
         within = aspect == "lane"
@@ -165,7 +175,7 @@ class _Walk:
         if within:
             number, along = found.lane, "one product"
         text = f"from {along} to the next, the elements of {self.side.operand.letter} are {{0}} apart"
-        line = line_along(self.run, access, number, self.right)
+        line = self.line_of(aspect, found)
         expected = f"{self.side.operand.strides[within]} = {self.strides[within]}"
         return self.observation(column, aspect, line, text, expected, number)
 
@@ -195,12 +205,11 @@ class _Walk:
             low, high, noun = int(rows.min()), int(rows.max()), "rows" if self.name == "left" else "columns"
             text = f"for {noun} {low}:{high + 1} of Y rows {low + shift}:{high + shift + 1} of {letter} are loaded, "
             text += f"{{0}} {'before' if shift < 0 else 'after'} their own"
-            axis = changing_axis(self.side.operand.place(self.run.problem, access.offsets)[0])
-            line = line_of_base(self.run, access, axis, right=self.right)
+            line = self.line_of("base", found)
             return self.observation(column, "rows begin", line, text, f"rows {low}:{high + 1}", abs(shift))
         if found.base % along_k or found.base < 0:
             return None
-        line = line_along(self.run, access, along_k, self.right)
+        line = self.line_of("base", found)
         begin = found.base // along_k * self.side.operand.unit
         text = f"the first product{' of a later tile' if walked else ''} takes {letter} from k = {{0}} on"
         return self.observation(column, "k begins", line, text, "k = 0", begin)
@@ -252,9 +261,7 @@ def _other_row(walk: _Walk, wrong: Array) -> Observation:
     run, products, side = walk.run, walk.products, walk.side
     e, p = first_of(products, wrong)
     height, own = side.operand.height, products.rows(side)
-    partner = load_of(run, walk.other.side, p) if _goes_through(walk.other, e) else None
-    right = numbers_behind(run, products.store, *([partner] if partner else []))
-    line = line_of_place(run, products, side, p, "rows", right)
+    access, line = load_of(run, side, p), line_of_place(run, products, side, p)
     index_of, other = products.left.operand.index_of, products.left
     alike = (
         index_of is not None and index_elements(run, other)[e, p] == index_of(run.problem, side.offset[e : e + 1, p])[0]
@@ -264,7 +271,7 @@ def _other_row(walk: _Walk, wrong: Array) -> Observation:
         inside, stored = inside_loop(run, products), products.store.line or 0
         # a row that needs nothing should end where it begins
         later = side.row[e, p] > own[e] and not needed_of(run, int(products.n[e])).any()
-        access = load_of(run, side, p)  # whose mask may go by the same number, and is as wrong
+        # whose mask may go by the same number, and is as wrong
         asked = {node.number for node in mask_nodes(run, access)} if access else set[int]()
         bound = line_of_bound(run, inside, "stop" if products.iteration[p] or later else "start", asked)
         # of a store in that loop, what decides when it is made may be wrong as well
@@ -272,15 +279,6 @@ def _other_row(walk: _Walk, wrong: Array) -> Observation:
     text = f"for {products.element(e)}, {element(run, side, e, p)} is multiplied"
     expected = f"row {own[e]} of {side.operand.letter}"
     return products.seen("rows", f"{walk.name} place", line, text, expected, p=p)
-
-
-def _goes_through(walk: _Walk, e: int) -> bool:
-    """Whether an operand goes through its own row, and every k that is needed once."""
-    side, live = walk.side, walk.products.live[e]
-    needed = np.flatnonzero(needed_of(walk.run, int(walk.products.n[e])))
-    return bool((side.row[e, live] == walk.products.rows(side)[e]).all()) and np.array_equal(
-        np.sort(side.k[e, live]), needed
-    )
 
 
 def check_k(run: Run, products: Products) -> list[Observation]:
@@ -295,9 +293,10 @@ def check_k(run: Run, products: Products) -> list[Observation]:
     looked = check_index(run, products)
     if looked and (again != walks[1:] or looked[0].aspect == "element"):
         return looked
-    if all(walk.regular for walk in walks) and (apart := _step_apart(walks) or _begin_apart(walks)):
+    if all(walk.regular for walk in walks) and (apart := _step_apart(walks)):
         return [apart]
-    blamed = [walk for walk in walks if not walk.regular] or walks
+    e, p = first_of(products, wrong)
+    blamed = [walk for walk in walks if not walk.regular] or sorted(walks, key=lambda walk: int(walk.side.k[e, p]))
     words = right.k[0][products.term == products.term.min()]
     if walks[0].alternates:  # neither walks as one is known here: the words in their order are right
         blamed = [walks[0] if (np.diff(words) == unit).all() else walks[1]]
@@ -306,11 +305,11 @@ def check_k(run: Run, products: Products) -> list[Observation]:
     found = [one for walk in blamed for one in walk.observed(wrong, "k")]
     if found:
         return found if len(blamed) == 1 else [_expecting(one, "the same k on both sides") for one in found]
-    e, p = first_of(products, wrong)
+    side = blamed[0].side
     others = [
         load for walk in walks if len(blamed) == 1 and walk not in blamed and (load := load_of(run, walk.side, p))
     ]
-    line = line_of_place(run, products, blamed[0].side, p, "k", numbers_behind(run, *others))
+    line = line_of_place(run, products, side, p, numbers_behind(run, *others))
     text = f"for {products.element(e)}, {element(run, left, e, p)} meets {element(run, right, e, p)}"
     return [products.seen("k", "meet", line, text, "the same k on both sides", p=p)]
 
@@ -327,22 +326,6 @@ def _step_apart(walks: list[_Walk]) -> Observation | None:
     line = behind.line_of_step or access.line
     other = walks[walks[0] is behind].side.operand.letter
     return behind.observation("k", "step", line, text, f"{max(steps)}, as that of {other} does", min(steps))
-
-
-def _begin_apart(walks: list[_Walk]) -> Observation | None:
-    """Slices of K of which one side begins elsewhere than the other."""
-    run, products = walks[0].run, walks[0].products
-    live = products.live[0]
-    if not live.any():
-        return None
-    begins = [int(walk.side.k[0][live].min()) for walk in walks]
-    behind = walks[begins.index(min(begins))]
-    access = load_of(run, behind.side, int(np.flatnonzero(live)[0]))
-    if begins[0] // products.right.operand.unit == begins[1] // products.right.operand.unit or access is None:
-        return None
-    text = f"the slice begins with k = {begins[0]} of X and k = {begins[1]} of W"
-    line, expected = line_along(run, access, behind.strides[1]), f"k = {max(begins)} of both"
-    return products.seen("k", f"{behind.name} slice", line, text, expected)
 
 
 def check_steps(run: Run, products: Products) -> list[Observation]:

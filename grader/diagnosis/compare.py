@@ -16,7 +16,7 @@ from grader.diagnosis.addresses import check_k, check_rows, check_steps
 from grader.diagnosis.counts import check_counts, check_masks
 from grader.diagnosis.observation import Observation, first_of_each
 from grader.diagnosis.precision import adds_up, check_precision
-from grader.diagnosis.programs import check_programs, check_shared, put_right
+from grader.diagnosis.programs import check_programs, put_right
 from grader.diagnosis.provenance import Untraceable
 from grader.diagnosis.relation import Products, Run, products_of, sample
 from grader.diagnosis.scales import check_scales
@@ -113,8 +113,7 @@ def _of_slices(run: Run, followed: list[Products]) -> list[Observation]:
         shared = [one for one in run.tape.stores if one.program in programs and one.tensor == run.lab.output]
         places = {(one.lowest, one.highest) for one in shared}
         if programs == {one.program for one in run.tape.stores if (one.lowest, one.highest) in places}:
-            wrapped = check_shared(run, parts)
-            return [wrapped] if wrapped else check_counts(run, parts)
+            return check_counts(run, parts)
     return []
 
 

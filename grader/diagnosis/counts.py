@@ -201,14 +201,14 @@ def _past_the_end(run: Run, products: Products, e: int) -> list[Observation]:
 
 
 def check_masks(run: Run, products: Products) -> list[Observation]:
-    """Elements that a load leaves out, become something else than zero on the way, and meet elements that are there."""
+    """Elements that a load leaves out, become something else than zero on the way, and meet something else than zero."""
     for side, other in ((products.right, products.left), (products.left, products.right)):
-        counts = side.asked & ~side.live & other.live & products.alive & (side.value != 0) & (other.value != 0)
+        counts = side.asked & ~side.live & products.alive & (side.value != 0) & (other.value != 0)
         if counts.any():
             e, p = (int(i) for i in np.argwhere(counts)[0])
             access, letter = load_of(run, side, p), side.operand.letter
             text = f"where its mask leaves {letter} out, the operand holds {plain(side.value[e, p])} and meets "
-            text += f"{other.operand.letter}[{other.row[e, p]}, {other.k[e, p]}] = {plain(other.value[e, p])}"
+            text += f"{plain(other.value[e, p])} of {other.operand.letter}"
             line = access.line if access else None
             return [products.seen("mask", f"{letter} counts", line, text, "0 on one of the two sides", p=p)]
     return []

@@ -1,4 +1,4 @@
-"""Which line to change: where what deviates was made.
+"""Which line to change: where what deviates was made, if no right number is known to compare with (`mending` asks where one is).
 
 One rule, `line_to_blame`: of all that the deviating thing is made of, what something right is made of too is not at fault. Of what is left
 the last is, the nearest to the use; where nothing is left the use itself is, the load, store or product. What differs from question to
@@ -93,27 +93,6 @@ def line_to_blame(made: Iterable[Node], use: Node, right: Container[int] = ()) -
     return left[-1] if left else use.line
 
 
-def line_along(run: Run, access: Node, step: int, right: Container[int] = ()) -> int | None:
-    """Where what moves an access's addresses by `step` along an axis was made, before it met the other axes; the access where they move so
-    along several, of which none is to be told from the others."""
-    long = [axis for axis, length in enumerate(access.shape) if length > 1]
-    if sum(bool((np.diff(access.offsets, axis=axis) == step).all()) for axis in long) > 1:
-        return access.line
-    lanes = [one for axis in range(access.offsets.ndim) for one in lanes_along(run, access, axis)]
-    made = [node for node, one in lanes if (np.diff(one) == step).all() and (step != 1 or node.op == "tile")]
-    return line_to_blame([*pointers_of(run, access), *made], access, right)
-
-
-def lanes_along(run: Run, access: Node, axis: int) -> list[tuple[Node, Array]]:
-    """What varies along one axis of an access's tile alone, and its numbers there."""
-    found = []
-    for node in nodes_along(run, access, axis):
-        with contextlib.suppress(Untraceable):
-            values = run.provenance.values(node.number).astype(np.int64).reshape(-1)
-            found += [(node, values)] if values.size == access.shape[axis] else []
-    return found
-
-
 def nodes_along(run: Run, access: Node, axis: int, nodes: Sequence[Node] | None = None) -> list[Node]:
     """Those of some nodes, such as that of an access's addresses, that vary along one axis of its tile alone, by their numbers or by
     their shape, and vectors that become such."""
@@ -170,7 +149,7 @@ def line_of_base(
     are wrong, but what is made of them.
     """
     nodes = nodes_behind_axis(run, access, axis)
-    made = _made_with(nodes, given) or _made_with(_along_none(run, access), given)
+    made = made_with(nodes, given) or made_with(_along_none(run, access), given)
     if not made:
         return next((node.line for node in nodes if node.op == "make_range" and node.line), access.line)
     tiles = [node for node in made if node.size > 1 and node.line][:1]
@@ -191,7 +170,7 @@ def line_of_meeting(run: Run, accesses: Sequence[Node], axis: int | None) -> int
     """Where what two programs' tiles begin with along an axis, made of program ids, became the same number."""
     if not np.array_equal(accesses[0].offsets, accesses[1].offsets):
         return None
-    ways = (_made_with(nodes_behind_axis(run, access, axis), is_program_id) for access in accesses)
+    ways = (made_with(nodes_behind_axis(run, access, axis), is_program_id) for access in accesses)
     single = ([one for one in way if one.size == 1 and "ptr" not in one.op and not is_program_id(one)] for way in ways)
     value = run.provenance.values
     pairs = zip(*single, strict=False)
@@ -204,7 +183,7 @@ def _along_none(run: Run, access: Node) -> list[Node]:
     return [node for node in address_nodes(run, access) if node.number not in of_axes]
 
 
-def _made_with(nodes: Sequence[Node], given: Asked) -> list[Node]:
+def made_with(nodes: Sequence[Node], given: Asked) -> list[Node]:
     """Those of some nodes, in their order, that are given or made with one that is."""
     found: dict[int, Node] = {}
     for node in nodes:
@@ -256,63 +235,9 @@ def inside_loop(run: Run, products: Products) -> int:
     return inside if loops_around(run.text, inside) else run.tape.caller(inside) or inside
 
 
-def line_of_place(run: Run, products: Products, side: Side, p: int, column: str, right: Container[int]) -> int | None:
-    """Where an operand came to another place than its own, "rows" or "k", in the first product that shows it.
-
-    Where the right element was loaded into something else, the wrong one of two is used. Else what first goes wrong decides: a later
-    iteration by what moves on, the lanes of a tile by where they got their numbers, a whole tile by where its beginning was made.
-    """
-    access = run.load_of(int(side.node[p]), side.operand.tensor)
-    if access is None:
-        return None
-    if (exchanged := line_of_exchange(run, products, side, p, access)) is not None:
-        return exchanged
-    before = np.flatnonzero(products.iteration == products.iteration[p] - 1)
-    if len(before):
-        previous = run.load_of(int(side.node[before[0]]), side.operand.tensor)
-        return (line_of_step(run, previous, access, right) if previous else None) or access.line
-    axis = changing_axis(side.operand.place(run.problem, access.offsets)[column == "k"])
-    begins = {node.op for node in address_nodes(run, access)} & {"get_program_id", "load"}
-    if begins and not side.operand.strides and _is_shifted(run, products, side, p):
-        return line_of_base(run, access, None, lambda node: node.op in begins, right)
-    strides = [run.problem.scalars[name] for name in side.operand.strides] or [1, 1]
-    sliced = run.config.split_k > 1 and column == "k"  # whose beginning is made of its program id
-    made = None if axis is None else line_of_lanes(run, access, axis, 0 if sliced else strides[column == "k"], right)
-    made = made or (line_of_base(run, access, axis, right=right) if sliced else None)
-    return made or line_to_blame(pointers_of(run, access), access, right)
-
-
-def line_of_element(run: Run, load: Node, right: Container[int]) -> int | None:
-    """Where a load's addresses came to other elements than their own."""
-    pointers = pointers_of(run, load)
-    lines = {node.line for node in pointers}
-    return line_to_blame(
-        [
-            *pointers,
-            *(node for node in address_nodes(run, load) if node.op != "loop_variable" and node.line not in lines),
-        ],
-        load,
-        right,
-    )
-
-
 def changing_axis(along: Array) -> int | None:
     """The first axis of a tile along which these numbers change."""
     return next((axis for axis in range(along.ndim) if (np.diff(along, axis=axis) != 0).any()), None)
-
-
-def line_of_lanes(run: Run, access: Node, axis: int, stride: int, right: Container[int] = ()) -> int | None:
-    """Where the lanes along one axis got the numbers that, times a stride, are in the addresses; of uneven ones the distances, up to a
-    factor. None where something right is made of them too."""
-    made = lanes_along(run, access, axis)
-    final = made[-1][1] if made else np.zeros(1)
-    steps, even = np.diff(final), len(np.unique(np.diff(final))) < 2
-    for node, values in made:
-        one = np.diff(values)
-        alike = values * stride == final if even else one * np.abs(steps).max() == steps * np.abs(one).max()
-        if node.line and node.number not in right and node.op not in ("make_range", *MOVES) and alike.all():
-            return node.line
-    return None
 
 
 def is_cut(run: Run, access: Node) -> bool:
@@ -388,7 +313,7 @@ def _is_transposed(run: Run, products: Products, side: Side, p: int) -> bool:
 def line_of_laying(run: Run, load: Node, number: int) -> int | None:
     """Where what was loaded was laid along an axis of what it is used for, else where it is first used, on its way to a node; None where
     it comes there as it is."""
-    way = _made_with(behind(run, number), lambda node: node is load)[1:]
+    way = made_with(behind(run, number), lambda node: node is load)[1:]
     laid = (node.line for node in way if node.op == "expand_dims")
     return next(laid, None) or next((node.line for node in way if node.op not in MOVES), None)
 
@@ -407,18 +332,6 @@ def _elements_missed(products: Products, side: Side, p: int) -> Array:
     wanted: Array = (products.rows(side)[:, None] * FAR + other.k[:, here] // unit)[alive]
     brought = (side.row * FAR + side.k // unit)[:, here][alive]
     return wanted[:0] if np.array_equal(brought, wanted) else wanted
-
-
-def _is_shifted(run: Run, products: Products, side: Side, p: int) -> bool:
-    """Whether all elements of an operand that met in a multiplication lie equally far from those that should have."""
-    here = products.term == products.term[p]
-    missed, found = _elements_missed(products, side, p), side.offset[:, here][products.live[:, here]]
-    row, k = side.operand.place(run.problem, np.arange(run.problem.tensors[side.operand.tensor].numel()))
-    places = row * FAR + k // max(side.operand.unit, 1)
-    order = np.argsort(places)
-    at = order[np.clip(np.searchsorted(places[order], missed), 0, len(order) - 1)]
-    alike = 0 < len(missed) == len(found) and (places[at] == missed).all()
-    return bool(alike and len(np.unique(found - at)) == 1)
 
 
 def _brings(run: Run, side: Side, load: Node, wanted: Array) -> bool:
@@ -447,10 +360,22 @@ def line_of_bound(run: Run, inside: int, which: str, right: Container[int] = ())
     head = range(loop.lineno, loop.body[0].lineno)
     steers = [node for node in run.tape.nodes if node.op in STEERS and node.line in head]
     if steers and steers[0].op == "range":
-        return line_of_maker(run, steers[0].inputs[("start", "stop", "step").index(which)], steers[0], right)
+        place = ("start", "stop", "step").index(which)
+        made = steers[0].inputs[place]
+        alias = _line_of_alias(run.text, loop, place) if run.tape.nodes[made].op in GIVEN else None
+        return alias or line_of_maker(run, made, steers[0], right)
     tests = [run.tape.nodes[node.inputs[0]] for node in steers[:2]]
     number = _number_of_test(run, tests, which) if len(tests) == 2 else None
     return loop.lineno if number is None else line_of_maker(run, number, tests[0], right)
+
+
+def _line_of_alias(text: str, loop: Loop, place: int) -> int | None:
+    """Where a range's start, stop or step got its name, if it is another name of something given, which leaves no node on the tape."""
+    given = getattr(loop, "iter", loop)
+    names = [ast.unparse(one) for one in getattr(given, "args", [])]
+    name = ([None, *names] if len(names) == 1 else [*names, None, None])[place]
+    found = [one for one in _all(text, ast.Assign) if ast.unparse(one.targets[0]) == name]
+    return found[0].lineno if len(found) == 1 and isinstance(found[0].value, ast.Name) else None
 
 
 def _number_of_test(run: Run, tests: Sequence[Node], which: str) -> int | None:

@@ -251,10 +251,12 @@ def _read(failure: Failure, chosen: _Chosen, problem: Problem, outcome: Outcome,
     run = run if chosen.whole else replace(run, ended=False)
     if not (run.wrong.any() or outcome.overrun):
         return _Launch(sizes)
-    found = []
+    found, products = [], {node.line for node in run.provenance.products(range(len(run.tape.nodes)))}
     for one in compare(run):
         caller, line = (None if at is None else made.origin(at) for at in (run.tape.caller(one.line), one.line))
         variable = variables_of(made.text).get(one.line or 0, "")
+        if one.astray and one.line in products:  # what is assigned there is the sum
+            variable = ""
         if one.aspect == "grid" and failure.source.grid:
             line, caller, variable = line_of_result(failure.source.module, failure.source.grid), None, ""
         rows = made.text.split("\n")

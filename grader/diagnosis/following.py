@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from grader.diagnosis.flow import Addend, Factor, Flow, Multiplied, Passed, Term
-from grader.diagnosis.provenance import IDENTITIES, NONE, PRODUCT, Array, Provenance, Untraceable, lanes_before
+from grader.diagnosis.provenance import IDENTITIES, NONE, PRODUCT, Array, Provenance, Untraceable, lanes_before, spread
 from grader.diagnosis.tape import MOVES, Node, Tape
 
 MAX_PAIRS = 1 << 24
@@ -81,7 +81,7 @@ class _Walk:
 
     def follow(self, store: Node, lanes: Array) -> Flow:
         value = store.inputs[0]
-        inner, ones = self._lanes(value, store.shape, lanes), np.ones((len(lanes), 1))
+        inner, ones = spread(self.tape.nodes[value], store.shape, lanes), np.ones((len(lanes), 1))
         self._later(value, _Path(inner[:, None], ones, (), ones > 0))
         while self.order:
             number = -heapq.heappop(self.order)
@@ -115,15 +115,6 @@ class _Walk:
             alike = {one.at for one in trail} == {one.at for one in factors}
             (self.doubled if alike else self.again).add(number)
 
-    def _lanes(self, number: int, shape: tuple[int, ...], lanes: Array) -> Array:
-        """Lanes of an input that is broadcast to `shape`."""
-        node = self.tape.nodes[number]
-        if node.shape == shape:
-            return lanes
-        if node.size == 1:
-            return np.zeros_like(lanes)
-        return np.broadcast_to(np.arange(node.size).reshape(node.shape), shape).reshape(-1)[lanes]
-
     def _values(self, number: int, lanes: Array) -> Array:
         values = self.provenance.values(number).reshape(-1)
         return values[lanes].astype(np.float64)
@@ -156,7 +147,7 @@ class _Walk:
 
     def _computed(self, node: Node, path: _Path) -> None:
         """An operation on one element of each input."""
-        inputs = [(i, self._lanes(i, node.shape, path.lanes)) for i in node.inputs]
+        inputs = [(i, spread(self.tape.nodes[i], node.shape, path.lanes)) for i in node.inputs]
         holding = [self.provenance.carries(i) for i in node.inputs]
         if node.op in IDENTITIES:
             self._pass(node, *inputs[0], path)
@@ -272,9 +263,9 @@ class _Walk:
             one = ((batch * rows + row)[..., None] * depth + k).reshape(len(lanes), -1)
             other = ((batch[..., None] * depth + k) * columns + column[..., None]).reshape(len(lanes), -1)
         else:
-            one, other = (self._lanes(i, node.shape, lanes) for i in (first, second))
+            one, other = (spread(self.tape.nodes[i], node.shape, lanes) for i in (first, second))
         if node.op in ("dot", "fma") and len(node.inputs) > 2:
-            self._pass(node, node.inputs[2], self._lanes(node.inputs[2], node.shape, lanes), path)
+            self._pass(node, node.inputs[2], spread(self.tape.nodes[node.inputs[2]], node.shape, lanes), path)
         if self.provenance.left not in self.provenance.sources(first):
             first, second, one, other = second, first, other, one
         left = self._multiplied(first, one, self.provenance.left)

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from grader.diagnosis.provenance import Array, Provenance, Untraceable, lanes_before
+from grader.diagnosis.provenance import Provenance, Untraceable, lanes_before, spread
 from grader.diagnosis.relation import Run
 from grader.diagnosis.tape import MOVES, Node, Tape
 
@@ -92,7 +92,7 @@ def history(
             if tensor not in provenance.sources(inputs[0]):  # a constant, for what was asked about the element
                 inputs = node.inputs[:1]
         following = [i for i in dict.fromkeys(inputs) if tensor in provenance.sources(i)]
-        places = {i: _lane_of(tape.nodes[i], node, lane) for i in following}
+        places = {i: int(spread(tape.nodes[i], node.shape, np.array([lane]))[0]) for i in following}
         if strictly and any(word in node.op for word in ("min", "max", "clamp")):
             following = [i for i in following if float(provenance.values(i).reshape(-1)[places[i]]) == value]
         if len(following) > 1:
@@ -104,13 +104,6 @@ def history(
             return []
         number, lane = following[0], places[following[0]]
     return links[::-1]
-
-
-def _lane_of(source: Node, node: Node, lane: int) -> int:
-    """The lane of an input that a lane of a node is made of."""
-    if source.shape == node.shape:
-        return lane
-    return int(np.broadcast_to(np.arange(source.size).reshape(source.shape), node.shape).reshape(-1)[lane])
 
 
 def _done(provenance: Provenance, node: Node, lane: int, value: float) -> str:
@@ -157,7 +150,7 @@ def parting(run: Run, number: int, lanes: tuple[int, int], tensor: str) -> int |
                 return node.line
             number, at, _ = before[0]
             continue
-        inputs = [(i, _broadcast(run, i, node)[at]) for i in node.inputs]
+        inputs = [(i, spread(run.tape.nodes[i], node.shape, at)) for i in node.inputs]
         following = [(i, there) for i, there in inputs if tensor in run.provenance.sources(i)]
         if len(following) != 1 or node.op in ("load", "dot", "reduce", "scan"):
             return None
@@ -166,13 +159,6 @@ def parting(run: Run, number: int, lanes: tuple[int, int], tensor: str) -> int |
             if node.op in EXTRACTS and i != following[0][0] and values[0] != values[1]:
                 return line_computed(run, i)
         number, at = following[0]
-
-
-def _broadcast(run: Run, number: int, node: Node) -> Array:
-    """For each lane of a node, the lane of one of its inputs."""
-    source = run.tape.nodes[number]
-    found: Array = np.broadcast_to(np.arange(source.size).reshape(source.shape), node.shape).reshape(-1)
-    return found
 
 
 def line_of_change(

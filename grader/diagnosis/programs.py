@@ -10,19 +10,16 @@ from dataclasses import dataclass
 import numpy as np
 
 from grader.diagnosis.definition import (
-    address_nodes,
-    is_program_id,
-    line_along,
     line_of_base,
     line_of_bound,
     line_of_idle,
     line_of_mask,
     line_of_moved,
-    loop_around,
     nodes_behind_axis,
     numbers_behind,
 )
 from grader.diagnosis.fit import fit, named
+from grader.diagnosis.mending import line_of_lack
 from grader.diagnosis.observation import Observation, place_in, span
 from grader.diagnosis.provenance import FAR, Array
 from grader.diagnosis.relation import Products, Run, Side, replaced
@@ -187,9 +184,7 @@ def _missing(run: Run, tiles: TileMap | None, unwritten: Array) -> Observation:
     grid = " x ".join(map(str, run.grid if run.grid[2] > 1 else run.grid[:2]))
     if owing := _never_launched(run, tiles):
         text += f": program {owing} would, by what the others store, and the grid has {grid} programs"
-    elif few := _grid_is_other(run, tiles):
-        text += f": the grid has {grid} programs, and Y has {tiles.count[0]} x {tiles.count[1]} tiles"
-    aspect = "grid" if owing or few else "missing"
+    aspect = "grid" if owing else "missing"
     line, beside = _line(run, tiles)
     text += _rule(run, tiles)
     return Observation("programs", aspect, line, text, "each element of Y stored once", beside=beside)
@@ -224,32 +219,6 @@ def _never_launched(run: Run, tiles: TileMap) -> str:
             shape = np.maximum(run.grid, np.add(owed, 1))
             return place_in(tuple(shape), int(np.ravel_multi_index(owed, shape)))
     return ""
-
-
-def _grid_is_other(run: Run, tiles: TileMap) -> bool:
-    """Whether the grid is what is wrong: too few programs of one tile each, or an axis of it that the kernel asks for and that has one
-    program."""
-    one_each = all(len(set(mine)) == 1 for mine in tiles.by_program.values())
-    walks = loop_around(run.text, tiles.store.line or 0) is not None
-    if math.prod(run.grid) < tiles.count[0] * tiles.count[1] * run.config.split_k and one_each and not walks:
-        return True
-    flat = any(is_program_id(node) and run.grid[node.attribute] == 1 for node in address_nodes(run, tiles.store))
-    return flat and run.grid[1] == 1 and min(tiles.count) > 1
-
-
-def check_shared(run: Run, parts: Sequence[Products]) -> Observation | None:
-    """Programs of other tiles that add to the same elements of Y, where rows or columns were wrapped."""
-    corners = {int(part.store.offsets.reshape(-1)[0]): part for part in parts}
-    if len(corners) < 2:
-        return None
-    one, other = list(corners.values())[:2]
-    (m, n, _), (row, column, _) = (places_in_output(run, part.store) for part in (one, other))
-    names = [place_in(run.grid, part.program) for part in (one, other)]
-    text = f"program {names[0]}, whose tile begins at Y[{m[0]}, {n[0]}], and program {names[1]}, whose tile begins at "
-    text += f"Y[{row[0]}, {column[0]}], both add to Y[{one.m[0]}, {one.n[0]}]"
-    return Observation(
-        "programs", "wrapped", line_of_mask(run, other.store, np.zeros(1)), text, "programs of one tile alone"
-    )
 
 
 def _line(run: Run, tiles: TileMap) -> tuple[int | None, bool]:
@@ -394,7 +363,8 @@ def _misplaced(run: Run, products: Products, followed: Sequence[Products]) -> Ob
         found, own = used[along], run.strides[axis]
         if (places != places[0]).any() and found != own:
             text, expected = f"neighbouring {noun} of the product are stored {{0}} apart", f"stride_y{along} = {own}"
-            line = line_along(run, store, found)
+            lacking = (own - found) * (places - places[0])
+            line = line_of_lack(run, store, products.flow.lanes, lacking, (), (places, places * run.strides[1 - axis]))
             return products.seen("store", f"stride {noun}", line, text, expected, numbers=(named(run, found),))
     if run.config.split_k > 1 or not _loads_differ(followed):
         return None

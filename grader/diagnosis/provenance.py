@@ -233,6 +233,16 @@ def moved(node: Node, parts: list[Array], index: Array | None = None) -> Array:
     raise Untraceable(node.op)
 
 
+def spread(source: Node, shape: tuple[int, ...], lanes: Array) -> Array:
+    """The lanes of an input that is broadcast to a shape, for flat lanes of that."""
+    if source.shape == shape:
+        return lanes
+    if source.size == 1:
+        return np.zeros_like(lanes)
+    found: Array = np.broadcast_to(np.arange(source.size).reshape(source.shape), shape).reshape(-1)[lanes]
+    return found
+
+
 def lanes_before(provenance: Provenance, node: Node, lanes: Array) -> list[tuple[int, Array, Array]]:
     """Through one of MOVES backwards: (input, its lanes, which of `lanes` they are) for flat lanes of the result."""
     tape, found, start = provenance.tape, [], 0

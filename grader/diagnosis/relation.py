@@ -17,7 +17,7 @@ from grader.diagnosis.definition import in_one_loop
 from grader.diagnosis.flow import Flow, Multiplied, Term
 from grader.diagnosis.following import follow, with_lost
 from grader.diagnosis.observation import Observation
-from grader.diagnosis.provenance import MIXED, NONE, OFFSET, Array, Provenance, merge, offsets_of
+from grader.diagnosis.provenance import MIXED, NONE, OFFSET, Array, Provenance, Untraceable, merge, offsets_of
 from grader.diagnosis.stores import places_in_output
 from grader.diagnosis.tape import Node, Tape
 from grader.labs import Lab
@@ -274,6 +274,37 @@ def _beyond(
     if begins_right.any(axis=1).all():  # it began in the right rows, so it left them along k
         return np.where(tail, wanted, row), np.where(tail, alternative, k)
     return row, k
+
+
+def index_elements(run: Run, side: Side) -> Array:
+    """[E, P]: the element of the operand's index that each address comes from, -1 where it comes from none or from several."""
+    found = np.full(side.offset.shape, NONE, dtype=np.int64)
+    for number in dict.fromkeys(side.node.tolist()) if side.operand.index else ():
+        here = side.node == number
+        found[:, here] = _elements_of_index(run, int(number), side, side.offset[:, here])
+    return found
+
+
+def _elements_of_index(run: Run, number: int, side: Side, offsets: Array) -> Array:
+    """Of which elements of the index the load behind a node made these offsets."""
+    none = np.full(offsets.shape, NONE, dtype=np.int64)
+    load = run.load_of(number, side.operand.tensor)
+    if load is None:
+        return none
+    try:
+        origin = run.provenance.origin(load.inputs[0], side.operand.index, masked=False)
+    except Untraceable:
+        return none
+    if origin is None:
+        return none
+    asked, elements = load.offsets.reshape(-1), offsets_of(np.broadcast_to(origin, load.shape)).reshape(-1)
+    places, which = np.unique(asked, return_inverse=True)
+    lowest, highest = np.full(len(places), np.iinfo(np.int64).max), np.full(len(places), np.iinfo(np.int64).min)
+    np.minimum.at(lowest, which, elements)
+    np.maximum.at(highest, which, elements)
+    each = np.where(lowest == highest, lowest, NONE)
+    at = np.clip(np.searchsorted(places, offsets), 0, len(places) - 1)
+    return np.where(places[at] == offsets, each[at], NONE)
 
 
 def tensors_beside(run: Run) -> tuple[str, ...]:

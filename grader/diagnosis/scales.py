@@ -7,8 +7,9 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 
-from grader.diagnosis.definition import line_of_element, line_of_laying, line_of_mask, line_of_value, numbers_behind
+from grader.diagnosis.definition import line_of_laying, line_of_mask, line_of_value, numbers_behind
 from grader.diagnosis.history import digits, line_of_change, sentence_of, way
+from grader.diagnosis.mending import lanes_in, line_of_lack, right_numbers
 from grader.diagnosis.observation import Observation, plain
 from grader.diagnosis.provenance import Array, offsets_of
 from grader.diagnosis.relation import Products, Run, Side, factor_elements, held_elements, holder, load_of
@@ -17,11 +18,13 @@ from grader.labs.expected import Scale, elements
 CLOSE = 4e-3
 """How near two factors are that differ by rounding to fp16 alone."""
 POWERS = (0, 1, 2, -1)
+MANY = 64
+"""So many products are asked about where a wrong element of a scale comes from."""
 
 
 def check_scales(run: Run, products: Products, held: Array) -> list[Observation]:
     """held: the scales that the operands hold already, [E, P]."""
-    live = products.live
+    live = products.live & np.isfinite(held)
     if not live.any():
         return []
     e, p = np.nonzero(live)
@@ -54,7 +57,7 @@ def check_scales(run: Run, products: Products, held: Array) -> list[Observation]
             found += other_element(run, products, products.right, scale, (e, p), chosen, own[scale.tensor], use)
     if found or follows:
         return found
-    return [_factor_wrong(run, products, total, wanted, own, wrong)]
+    return [_factor_wrong(run, products, (e, p), total, wanted, own, wrong)]
 
 
 def _masked(
@@ -112,7 +115,7 @@ def other_element(
     text = use.format(element=element_words(run, scale, int(taken[first])), **words)
     held = holder(run, products, side, e, p, scale.tensor)
     load = run.load_of(held[0], scale.tensor) if held else None
-    line = line_of_element(run, load, _right(run, products, e, p)) if load else None
+    line = _line_of_element(run, products, side, scale, [one[amiss] for one in (*at, own - taken)]) if load else None
     # loaded, and used for others
     if load and held and np.isin(own, load.offsets).all() and load.offsets[load.active].max() <= own.max():
         factors = products.flow.terms[int(products.term[p])].factors
@@ -124,9 +127,25 @@ def other_element(
     return [products.seen("scale", aspect, line, text, expected, p=p if inside else -1)]
 
 
+def _line_of_element(run: Run, products: Products, side: Side, scale: Scale, amiss: Sequence[Array]) -> int | None:
+    """Where the addresses of a scale's load came to other elements than the products' own. amiss: e and p of these, and how far their
+    elements lie before their own."""
+    some = np.unique(np.linspace(0, len(amiss[0]) - 1, MANY).astype(int))
+    e, p, lacking = (one[some] for one in amiss)
+    holders = [holder(run, products, side, *place, scale.tensor) for place in zip(e.tolist(), p.tolist(), strict=True)]
+    here = np.array([one is not None and holders[0] is not None and one[0] == holders[0][0] for one in holders])
+    load = run.load_of(holders[0][0], scale.tensor) if holders[0] else None
+    if load is None or holders[0] is None:
+        return None
+    lanes = lanes_in(run.provenance, holders[0][0], np.array([one[1] if one else 0 for one in holders])[here], load)
+    n, right = products.n[e[here]], _right(run, products, int(e[0]), int(p[0]))
+    wanted = (products.m[e[here]], n, n // products.right.operand.unit)
+    return load.line if lanes is None else line_of_lack(run, load, lanes, lacking[here], right, wanted)
+
+
 def _right(run: Run, products: Products, e: int, p: int) -> set[int]:
-    """What is right where a scale is asked about: what the store, the operands and other scales, of which each product has its own element,
-    are made of."""
+    """What is right where a scale is asked about: what is right of its products, and what the operands and other scales, of which each
+    product has its own element, are made of."""
     loads = [load_of(run, side, p) for side in (products.left, products.right)]
     live = products.live
     places = products.m[np.nonzero(live)[0]], products.right.row[live], products.left.k[live]
@@ -137,7 +156,7 @@ def _right(run: Run, products: Products, e: int, p: int) -> set[int]:
         )
         if taken is not None and held and (taken[live] == scale.at(run.problem, *places)).all():
             loads.append(run.load_of(held[0], scale.tensor))
-    return numbers_behind(run, products.store, *filter(None, loads))
+    return right_numbers(run, products) | numbers_behind(run, *filter(None, loads))
 
 
 def made_otherwise(
@@ -173,10 +192,16 @@ def made_otherwise(
 
 
 def _factor_wrong(
-    run: Run, products: Products, total: Array, wanted: Array, own: Mapping[str, Array], wrong: Array
+    run: Run,
+    products: Products,
+    places: tuple[Array, Array],
+    total: Array,
+    wanted: Array,
+    own: Mapping[str, Array],
+    wrong: Array,
 ) -> Observation:
     """A factor that is not the product of its scales: by which powers of them it can be had, else its number."""
-    at, places = int(np.flatnonzero(wrong)[0]), np.nonzero(products.live)
+    at = int(np.flatnonzero(wrong)[0])
     e, p = (int(one[at]) for one in places)
     names = [element_words(run, scale, int(own[scale.tensor][at])) for scale in run.expected.scales]
     expected = " * ".join(names) or "1"

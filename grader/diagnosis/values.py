@@ -22,7 +22,8 @@ POWERS = (1, 0, -1, 2)
 
 
 def check_values(run: Run, products: Products) -> tuple[list[Observation], Array]:
-    """What is wrong with the operands' numbers, and the scales that they hold beside them: [E, P]."""
+    """What is wrong with the operands' numbers, and the scales that they hold beside them: [E, P], NaN where
+    that is not known."""
     found: list[Observation] = []
     held = np.ones(products.left.value.shape)
     for name in ("right", "left"):
@@ -48,6 +49,8 @@ def check_values(run: Run, products: Products) -> tuple[list[Observation], Array
             expected = replace(expected, value=expected.value + common_offset(run, products))
         factor, wrong = _best_factor(run, side, use, elements_used, expected.value, expected.permitted)
         held[use] *= factor
+        if elements_used.keys() - {needs}:
+            held[~use] = np.nan
         if wrong.any():
             e, p = (int(i) for i in np.argwhere(use)[int(np.flatnonzero(wrong)[0])])
             exact = float(used[needs][int(np.flatnonzero(wrong)[0])]) if needs else 0.0

@@ -58,6 +58,18 @@ class Operand:
     words: Callable[[Problem, int], str] | None = None
     height: int = 1
 
+    def offsets(self, problem: Problem, row: Array, k: Array) -> Array:
+        """Where elements lie, from the tensor's first one; -1 for those that it does not have."""
+        if self.strides:
+            along_row, along_k = (problem.scalars[name] for name in self.strides)
+            found: Array = row * along_row + k // self.unit * along_k
+            return found
+        place = np.stack(self.place(problem, np.arange(problem.tensors[self.tensor].numel())), axis=1)
+        known = place[:, 0] * (1 << 31) + place[:, 1] // self.unit
+        order, asked = np.argsort(known), row * (1 << 31) + k // self.unit
+        at = order[np.clip(np.searchsorted(known[order], asked), 0, len(order) - 1)]
+        return np.where(known[at] == asked, at, -1)
+
 
 @dataclass(frozen=True)
 class Scale:

@@ -71,6 +71,14 @@ def test_one_deviation_of_each_kind_is_measured(lab, find, put, key, words):
     assert words in found[0].text("here")
 
 
+def test_what_both_masks_leave_out_is_not_multiplied():
+    text = changed("w8a8", "(offs_k[None, :] < k_left), other=0.0)", "(offs_k[None, :] < k_left), other=1.0)")
+    assert observed(text, "w8a8", "all_tails") == [], "the other side is 0"
+    (one,) = observed(text.replace("(offs_n[None, :] < N), other=0)", "(offs_n[None, :] < N), other=1)"), "w8a8", "all_tails")
+    assert one.key == ("mask", "W counts")
+    assert "holds 1 and meets" in one.found
+
+
 def test_two_deviations_are_told_in_the_order_of_the_flow():
     text = changed("w8a8", "w_ptrs += BLOCK_K * stride_wk", "w_ptrs += stride_wk").replace("-128.0", "-127.0")
     assert [one.column for one in observed(text, "w8a8", "all_tails")] == ["k", "value"]
@@ -264,6 +272,9 @@ def test_the_line_is_none_that_something_right_is_made_of(name, case, line, word
         ("w4a16_g05", "all_tails", 12, "12 - 0 = 12"),  # what should have changed the bits
         ("w4a16_k07", "every_nibble", 9, "W[0, 5] is multiplied as 8"),  # and did not, by tl.where
         ("w8a8_i12", "all_tails", 17, "is multiplied 2 times"),  # where two slices' numbers became one, not `k_begin`
+        ("w4a16_l10", "single_token", 33, "the word of W"),  # where the stride is missing, not `x_row`, which could not mend it
+        ("w8a8_f01", "all_tails", 32, "is converted with input_scale[0]"),  # the rows, not what is loaded by them
+        ("w4a16_h10", "all_tails", 31, "is multiplied 2 times"),  # another name of K, which no operation makes
         ("dds_k12", "rectangular", 35, "values[0, 7, 0] = W[7, 0]"),  # a block in its order, which begins elsewhere: not `square`
     ],
 )

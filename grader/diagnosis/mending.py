@@ -1,0 +1,259 @@
+"""mending: of all that an access's addresses are made of, what could put them right by being another number?
+
+How far each lane is from the element that it should touch is followed backwards, through sums, products, shifts and moves. A node can
+mend the access where a number for each of its own elements, whole and one only, makes up for all lanes at once.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Container, Iterator, Sequence
+from collections.abc import Set as AbstractSet
+from dataclasses import dataclass
+
+import numpy as np
+
+from grader.diagnosis.definition import (
+    GIVEN,
+    address_nodes,
+    behind,
+    is_brought,
+    line_of_exchange,
+    made_with,
+    numbers_behind,
+)
+from grader.diagnosis.provenance import IDENTITIES, Array, Provenance, Untraceable, lanes_before, spread
+from grader.diagnosis.relation import Products, Run, Side, index_elements, needed_of
+from grader.diagnosis.stores import places_in_output, stores_to_output
+from grader.diagnosis.tape import MOVES, Node
+
+UNKNOWN = np.iinfo(np.int64).min
+
+
+@dataclass(frozen=True, eq=False)
+class Apart:
+    """Some lanes of a node, each once, how much larger each should be, and which of the lanes that were asked about it is."""
+
+    node: Node
+    lanes: Array
+    lacking: Array
+    which: Array
+
+
+def mending(provenance: Provenance, number: int, lanes: Array, lacking: Array) -> list[Apart]:
+    """The nodes behind this one, itself among them, that could alone give these lanes what they lack, in the order in which they were
+    made."""
+    found: dict[int, Apart] = {}
+    waiting = [(number, lanes, lacking, np.arange(len(lanes)))]
+    while waiting:
+        number, lanes, lacking, which = waiting.pop()
+        own, first, of = np.unique(lanes, return_index=True, return_inverse=True)
+        node = provenance.tape.nodes[number]
+        if number in found or not len(own) or (lacking[first][of] != lacking).any():
+            continue
+        if node.op == "make_range" and np.ptp(lacking):
+            continue
+        one = found[number] = Apart(node, own, lacking[first], which[first])
+        with contextlib.suppress(Untraceable):
+            before = list(_before(provenance, node, own, one.lacking))
+            waiting += [
+                (i, at[here], lack[here], one.which[here])
+                for i, at, lack, here in before
+                if not one.lacking[~here].any()
+            ]
+    return [found[number] for number in sorted(found)]
+
+
+def _before(
+    provenance: Provenance, node: Node, lanes: Array, lacking: Array
+) -> Iterator[tuple[int, Array, Array, Array]]:
+    """For each input that could make up for it: its lanes, what they would lack, and which of them it can do something about."""
+    if node.op in MOVES:
+        yield from ((i, own, lacking, here) for i, own, here in lanes_before(provenance, node, lanes))
+        return
+
+    def numbers(place: int) -> Array:
+        return provenance.values(node.inputs[place]).reshape(-1)[at[place]].astype(np.int64)
+
+    def times(place: int, factor: Array) -> Iterator[tuple[int, Array, Array, Array]]:
+        some = np.where(factor == 0, 1, factor)
+        if not (lacking % some).any():
+            yield node.inputs[place], at[place], lacking // some, factor != 0
+
+    at, every = [spread(provenance.tape.nodes[i], node.shape, lanes) for i in node.inputs], lanes >= 0
+    if node.op in ("add", "addptr"):
+        yield from ((i, own, lacking, every) for i, own in zip(node.inputs, at, strict=True))
+    elif node.op == "sub":
+        yield from ((node.inputs[0], at[0], lacking, every), (node.inputs[1], at[1], -lacking, every))
+    elif node.op == "mul":
+        yield from (*times(0, numbers(1)), *times(1, numbers(0)))
+    elif node.op == "shl":
+        yield from times(0, 1 << numbers(1))
+    elif (
+        node.op == "tile"
+    ):  # along one axis: made of where it begins and a stride, or of a tile before and how far it was moved
+        places = provenance.values(node.number).reshape(-1)
+        stride = np.full(len(lanes), places[1] - places[0] if len(places) > 1 else 1)
+        if provenance.tape.nodes[node.inputs[0]].size > 1:
+            yield from ((node.inputs[0], lanes, lacking, every), *times(1, stride))
+        elif len(node.inputs) > 1:
+            yield from (*times(0, stride), *times(1, places[lanes] // np.where(stride == 0, 1, stride)))
+    elif node.op in ("idiv", "sdiv", "udiv", "ashr", "lshr"):
+        by = numbers(1) if "div" in node.op else 1 << numbers(1)
+        yield node.inputs[0], at[0], lacking * by, every
+    elif node.op in ("srem", "urem"):  # which has no number beyond its divisor
+        wanted = provenance.values(node.number).reshape(-1)[lanes] + lacking
+        if ((wanted >= 0) & (wanted < numbers(1))).all():
+            yield node.inputs[0], at[0], lacking, every
+    elif node.op in IDENTITIES:
+        yield node.inputs[0], at[0], lacking, every
+    elif node.op == "select":
+        taken = numbers(0) != 0
+        yield from ((node.inputs[1], at[1], lacking, taken), (node.inputs[2], at[2], lacking, ~taken))
+
+
+def lanes_in(provenance: Provenance, number: int, lanes: Array, load: Node) -> Array | None:
+    """The lanes of a load that lanes of a node come from, one each; None where they come from several, or from elsewhere."""
+    while number != load.number:
+        node = provenance.tape.nodes[number]
+        if node.op in MOVES:
+            before = [(i, at) for i, at, here in lanes_before(provenance, node, lanes) if here.all()]
+        else:
+            inputs = node.inputs[1:] if node.op == "select" else node.inputs
+            before = [(i, spread(provenance.tape.nodes[i], node.shape, lanes)) for i in inputs]
+        found = next((one for one in before if load.tensor in provenance.sources(one[0])), None)
+        if found is None or node.op in ("load", "dot", "reduce", "scan"):
+            return None
+        number, lanes = found
+    return lanes
+
+
+def right_numbers(run: Run, products: Products, blamed: Side | None = None) -> set[int]:
+    """The nodes that what is right of some products was made of: the store, loads whose elements all meet their partners, all those of the
+    operand that is not blamed if it goes through its rows once, and what other stores of the program, which are all right, are made of."""
+    found = numbers_behind(run, products.store)
+    for store in stores_to_output(run, products.program):
+        m, n, inside = places_in_output(run, store)
+        if inside.any() and not run.wrong[m[inside], n[inside]].any():
+            found |= {node.number for number in store.inputs for node in behind(run, number)}
+    unit = products.right.operand.unit
+    rows = [side.row == products.rows(side)[:, None] for side in (products.left, products.right)]
+    meets, live = rows[0] & rows[1] & (products.left.k // unit == products.right.k // unit), products.live
+    for side in (products.left, products.right):
+        whole = side is not blamed and blamed is not None and goes_through(run, products, side)
+        for number in dict.fromkeys(side.node.tolist()):
+            here = live & (side.node == number)
+            load = run.load_of(number, side.operand.tensor)
+            if load and (whole or (here.any() and meets[here].all())):
+                found |= numbers_behind(run, load)
+    left, index_of = products.left, products.left.operand.index_of
+    if index_of is not None:
+        indices, wanted = index_elements(run, left), index_of(run.problem, products.right.offset)
+        for number in dict.fromkeys(left.node.tolist()):
+            here = live & (left.node == number)
+            load = run.load_of(number, left.operand.tensor)
+            if load and here.any() and (indices == wanted)[here].all():
+                found |= {
+                    n.number
+                    for one in address_nodes(run, load)
+                    if one.tensor == left.operand.index
+                    for n in behind(run, one.number)
+                }
+    return found
+
+
+def goes_through(run: Run, products: Products, side: Side) -> bool:
+    """Whether an operand goes through its own rows, and every k that is needed once."""
+    if not ((side.row == products.rows(side)[:, None]) | ~products.live).all():
+        return False
+    for live, k, n in zip(products.live, side.k, products.n, strict=True):
+        met, needed = k[live], np.flatnonzero(needed_of(run, int(n)))
+        if side.operand.unit > 1:  # whose words are met once for each of their elements
+            met, needed = np.unique(met // side.operand.unit), np.unique(needed // side.operand.unit)
+        if not np.array_equal(np.sort(met), needed):
+            return False
+    return True
+
+
+def line_of_lack(
+    run: Run, access: Node, lanes: Array, lacking: Array, right: Container[int], wanted: Sequence[Array] = ()
+) -> int | None:
+    """Where the first number was made that could alone give some lanes of an access what their addresses lack, and that nothing right is
+    made of; the access where there is none. Where all lanes lack the same, that is nothing that differs from lane to lane alone. wanted:
+    numbers that belong there, and what holds them is right."""
+    made = mending(run.provenance, access.inputs[0 if access.op == "load" else 1], lanes, lacking)
+    begins = made_with(address_nodes(run, access), lambda node: node.op in GIVEN[2:] or is_brought(node))
+    block = int((access.offsets.reshape(-1)[lanes] + lacking).min()) / access.size if len(lanes) else 0.0
+    fine = {node.number for node in address_nodes(run, access) if node.op in GIVEN or node.number in right}
+    for one in made:
+        if _is_right(run, one, block, wanted, one.node in begins):
+            fine |= {node.number for node in behind(run, one.node.number)}
+    for node in (one.node for one in made):
+        if node.op in (*MOVES, "addptr") and fine.issuperset(node.inputs):  # and so made of what is right alone
+            fine.add(node.number)
+        elif node.number not in fine and node.op not in ("splat", "broadcast", "load") and node.line:
+            return node.line
+    return access.line
+
+
+def _is_right(run: Run, one: Apart, block: float, wanted: Sequence[Array], begins: bool) -> bool:
+    """Whether numbers are those that are wanted, the lanes of a tile as such, or would all have to be the same number of times as large;
+    of one number for all: whether it is the tile's own, by which tiles lie one after the other."""
+    if "ptr" in one.node.type or "pointer" in one.node.type:
+        return False
+    with contextlib.suppress(Untraceable):
+        held = run.provenance.values(one.node.number).reshape(-1)[one.lanes].astype(np.int64)
+        some, multiplied = held != 0, one.node.op in ("mul", "shl", "tile")
+        even = not np.ptp(one.lacking)  # else where they begin is not what is wrong
+        # zeros may be anything's, tiles are addresses, and what is multiplied by one should have become another number
+        given = [i for i in one.node.inputs if not run.tape.nodes[i].inputs]
+        by_one = one.node.op == "mul" and any((run.provenance.values(i) == 1).all() for i in given)
+        if one.node.inputs and some.any() and one.node.op != "tile" and not by_one:
+            for known in (numbers[one.which] for numbers in wanted if len(numbers)):
+                if np.array_equal(held, known) if even else np.ptp(known) and not np.ptp(held - known):
+                    return True
+        if not np.ptp(held):
+            return bool(not multiplied and some[0] and held[0] == block)
+        if even and not begins and not held.min():
+            return True
+        return not multiplied and not one.lacking[~some].any() and len(np.unique(one.lacking[some] / held[some])) == 1
+    return False
+
+
+def line_of_place(
+    run: Run, products: Products, side: Side, p: int, right: AbstractSet[int] = frozenset()
+) -> int | None:
+    """Where an operand came to another place than its own, in the first product that shows it: where the wrong one of two is used, or where
+    its elements' addresses were made."""
+    access = run.load_of(int(side.node[p]), side.operand.tensor)
+    exchanged = None if access is None else line_of_exchange(run, products, side, p, access)
+    return exchanged or line_of_operand(run, products, side, p, _lacks(run, products, side), right)
+
+
+def line_of_operand(
+    run: Run, products: Products, side: Side, p: int, lacking: Array, right: AbstractSet[int]
+) -> int | None:
+    """Where the addresses were made of the load that brings an operand's elements of one product. lacking: [E, P], by how much they are too
+    low."""
+    access = run.load_of(int(side.node[p]), side.operand.tensor)
+    use = side.asked & (side.node == side.node[p]) & (lacking != UNKNOWN)
+    lanes = None if access is None else lanes_in(run.provenance, int(side.node[p]), side.lanes[use], access)
+    if access is None or lanes is None or not len(lanes):
+        return None if access is None else access.line
+    other = products.right if side is products.left else products.left
+    row, k = np.broadcast_to(products.rows(side)[:, None], use.shape)[use], other.k[use]
+    k = k if goes_through(run, products, other) or np.ptp(lacking[use]) else k[:0]
+    strides = [run.problem.scalars[name] for name in side.operand.strides]  # else neither is in an address as it is
+    wanted = (row, row * strides[0], k, k // side.operand.unit * strides[1]) if strides else ()
+    return line_of_lack(run, access, lanes, lacking[use], right_numbers(run, products, side) | right, wanted)
+
+
+def _lacks(run: Run, products: Products, side: Side) -> Array:
+    """[E, P]: how far an operand's elements lie before those that belong to their products: in the row of Y's, and at the k of their
+    partners where these are of their own rows; UNKNOWN for elements that the tensor does not have."""
+    other = products.right if side is products.left else products.left
+    row = np.broadcast_to(products.rows(side)[:, None], side.row.shape)
+    meets = other.live & (other.row == products.rows(other)[:, None])
+    k = np.where(meets, other.k + side.k % other.operand.unit, side.k)
+    wanted = side.operand.offsets(run.problem, row, k)
+    return np.where((k >= 0) & (k < run.sizes[2]) & (wanted >= 0), wanted - side.offset, UNKNOWN)
