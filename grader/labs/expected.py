@@ -66,6 +66,8 @@ class Operand:
             return found
         place = np.stack(self.place(problem, np.arange(problem.tensors[self.tensor].numel())), axis=1)
         known = place[:, 0] * (1 << 31) + place[:, 1] // self.unit
+        if not len(known):
+            return np.full(np.broadcast_shapes(row.shape, k.shape), -1)
         order, asked = np.argsort(known), row * (1 << 31) + k // self.unit
         at = order[np.clip(np.searchsorted(known[order], asked), 0, len(order) - 1)]
         return np.where(known[at] == asked, at, -1)
