@@ -53,10 +53,10 @@ def grade(
     profile: Profile = False,
 ) -> None:
     """Grade one submission. Exit status: 0 graded, 2 invalid arguments, 3 the grader failed."""
-    if path.exists():
+    if os.path.exists(path):
         errors.print(f"reading {escape(str(path))}", style="dim", soft_wrap=True)
     _warm_up(path)
-    if path.exists() and device != "cpu":
+    if os.path.exists(path) and device != "cpu":
         prestart()
     stand_in()
     labs = labs_named(lab)
@@ -165,7 +165,7 @@ def _device(wanted: DeviceChoice) -> Device:
 
 def _warm_up(path: Path) -> None:
     """Has the parents of the sandboxes import what they need while this process does."""
-    if path.exists():
+    if os.path.exists(path):
         prewarm()
 
 

@@ -9,6 +9,7 @@ import ast
 import difflib
 import itertools
 import re
+import stat
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -177,14 +178,21 @@ def _numbered(name: str) -> Mapping[str, int]:
 
 def _files(path: Path, lab_ids: Sequence[str], allowance: Allowance) -> tuple[list[_File], tuple[str, ...]]:
     """The files that are read, in the order of their names, but for those named after a lab, which come first."""
-    if not path.exists():
-        raise UnusablePath(f"{path} does not exist; give a .py, an .ipynb or a folder of them")
+    try:
+        children = tuple(path.iterdir()) if stat.S_ISDIR(path.stat().st_mode) else ()
+    except OSError as error:
+        fault = (
+            "does not exist"
+            if isinstance(error, FileNotFoundError | NotADirectoryError)
+            else f"cannot be read ({error.strerror})"
+        )
+        raise UnusablePath(f"{path} {fault}; give a .py, an .ipynb or a folder of them") from None
     if path.is_file():
         if not is_source(path):
             raise UnusablePath(f"{path.name} is neither .py nor .ipynb; give a .py, an .ipynb or a folder of them")
         return [_read_file(path, allowance)], ()
     candidates = sorted(
-        (child for child in path.iterdir() if is_source(child) and not child.name.startswith(".")),
+        (child for child in children if is_source(child) and not child.name.startswith(".")),
         key=lambda child: (not child.stem.lower().startswith(tuple(lab_ids)), child),
     )
     notes: list[str] = []

@@ -99,6 +99,7 @@ def test_terminal_report_says_what_counts(student):
     ("arguments", "words"),
     [
         (("grade", "absent.py"), "does not exist"),
+        (("grade", "a" * 300), "cannot be read (File name too long)"),
         (("grade", "README.md"), "neither .py nor .ipynb"),
         (("grade", STUDENT, "--lab", "w9a9"), "the labs are w8a8, w4a16, dds"),
         (("grade", STUDENT, "--json", "absent/folder/r.json"), "does not exist"),
