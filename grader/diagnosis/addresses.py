@@ -101,6 +101,11 @@ class _Walk:
         words = other.k[0][self.products.term == self.products.term.min()]
         return other.operand.unit > 1 and len(words) > 1 and bool((np.diff(words) != 0).all())
 
+    @property
+    def goes_back(self) -> bool:
+        """Whether it moves by a tile towards the first k."""
+        return self.found is not None and self.found.step == -self.found.depth * self.strides[1]
+
     @cached_property
     def amiss(self) -> list[str]:
         """Which coefficients are not those of a right kernel: "row", "lane", "step"; "base" where all others are."""
@@ -329,10 +334,11 @@ def _step_apart(walks: list[_Walk]) -> Observation | None:
 
 
 def check_steps(run: Run, products: Products) -> list[Observation]:
-    """Of operands that meet at the same k, and not at every k once: whether both move on by something else than a tile."""
+    """Of operands that meet at the same k, and not at every k once: whether both move by something else than a tile, to or fro."""
     walks = [_Walk(run, products, name) for name in ("left", "right")]
     live = products.live
-    found = [one for walk in walks if live.any() and walk.amiss == ["step"] for one in walk.observed(live, "k")]
+    astray = [walk for walk in walks if live.any() and walk.amiss == ["step"] and not walk.goes_back]
+    found = [one for walk in astray for one in walk.observed(live, "k")]
     return [_expecting(one, "each k once") for one in found]
 
 

@@ -1,10 +1,11 @@
 """GPTQ, step 2: each word is loaded once.
 
 Changes: BLOCK_K / 8 rows of words, opened to [words, 8, columns] in registers; where several groups meet in a tile, a scale and a word of
-zeros for each word instead of for each weight. Tiles are wider, and there are some for 64 tokens.
+zeros for each word instead of for each weight. Products are in fp32, where the published kernel rounds each to fp16. Tiles are wider,
+and there are some for 64 tokens.
 Predicted: half the time with few tokens: an eighth of the load instructions, and the opening of words stays.
-Measured, microseconds, cuBLAS fp16 in brackets: 1 token 13.60 (15.41); 16 12.92 (15.94); 64 16.34 (15.20).
-A quarter to a third with few tokens, where half was predicted: the opening of words is more of the loop than was thought. With 64 tokens, where
+Measured, microseconds, cuBLAS fp16 in brackets: 1 token 12.8 (15.5); 16 12.6 (16.0); 64 16.6 (15.3).
+A third less with few tokens, where half was predicted: the opening of words is more of the loop than was thought. With 64 tokens, where
 tiles of 64 rows open each weight once, a quarter of the time is left.
 """
 

@@ -211,6 +211,8 @@ def test_a_scale_is_followed_by_the_way_that_the_number_came():
         ("w8a8_l05", "all_tails", 58, "in another tile of the program"),  # where the two sums meet
         ("w8a8_l10", "all_tails", 54, "are made after Y[0, 0] is stored"),  # what decides when a tile is stored
         ("w4a16_l07", "all_tails", 53, "are multiplied by 1"),  # a condition that only one program meets
+        ("gptq_m03", "groups_of_32", 38, "scales[0, 0] is used"),  # of a weight in two parts, each of which meets every k
+        ("w8a16_m01", "all_tails", 29, "k = 0:64 is never multiplied"),  # by a loop that goes back, tile by tile
     ],
 )
 def test_of_one_mistake_one_thing_is_said_and_its_line(name, case, line, words):
