@@ -30,17 +30,14 @@ def check_counts(run: Run, parts: Sequence[Products]) -> list[Observation]:
     """How often each k is in the sum of an element of Y. parts: of the programs that share a tile, or of one alone."""
     one, e = parts[0], 0
     K, n = run.sizes[2], int(one.n[e])
-    counts = np.zeros(K, dtype=np.int64)
+    counts, needed = np.zeros(K, dtype=np.int64), needed_of(run, n)
     for part in parts:
         at = np.flatnonzero((part.m == one.m[e]) & (part.n == one.n[e]))
         if not len(at):
             return []
-        counts += _times_met(part, int(at[0]), K)
-    needed = needed_of(run, n)
+        counts += _times_met(part, int(at[0]), needed)
     where = f"Y[{one.m[e]}, {n}]"
     missing, twice = np.flatnonzero(needed & (counts == 0)), np.flatnonzero(counts > 1)
-    if _in_parts(one, e, needed):
-        return []
     found = _past_the_end(run, one, e)
     if len(twice):
         times = sorted(set(counts[twice].tolist()))
@@ -61,21 +58,17 @@ def check_counts(run: Run, parts: Sequence[Products]) -> list[Observation]:
     return found
 
 
-def _times_met(products: Products, e: int, K: int, line: int | None = None) -> Array:
-    """int [K]: how often both operands hold this k of the right rows; where `line` is given, in the multiplications of that line."""
+def _times_met(products: Products, e: int, needed: Array) -> Array:
+    """int [K]: how often both operands hold this k of the right rows. An operand may come in parts, such as what fp16 holds of it and what
+    is left: where each of several lines multiplies every k that is needed once, that is once."""
     left, right = products.left, products.right
     unit = right.operand.unit
     met = left.live[e] & right.live[e] & products.alive[e] & (left.k[e] // unit == right.k[e] // unit)
-    met &= (left.k[e] >= 0) & (left.k[e] < K)
-    if line is not None:
-        met &= np.array([term.line == line for term in products.flow.terms])[products.term]
-    return np.bincount(left.k[e][met], minlength=K)
-
-
-def _in_parts(products: Products, e: int, needed: Array) -> bool:
-    """Whether an operand comes in parts, such as what fp16 holds of it and what is left: each of several lines multiplies every k once."""
-    lines = {term.line for term in products.flow.terms if term.line}
-    return len(lines) > 1 and all(np.array_equal(_times_met(products, e, len(needed), line), needed) for line in lines)
+    met &= (left.k[e] >= 0) & (left.k[e] < len(needed))
+    line = np.array([term.line or 0 for term in products.flow.terms])[products.term]
+    each = [np.bincount(left.k[e][met & (line == one)], minlength=len(needed)) for one in np.unique(line)]
+    parts = len(each) > 1 and all(np.array_equal(one, needed) for one in each)
+    return each[0] if parts else np.bincount(left.k[e][met], minlength=len(needed))
 
 
 def _together(run: Run, parts: Sequence[Products]) -> str:

@@ -244,34 +244,38 @@ def programs_to_record(count: int, first: int, spread: int) -> tuple[int, ...]:
 
 
 def _read(failure: Failure, chosen: _Chosen, problem: Problem, outcome: Outcome, catalogue: Catalogue) -> _Launch:
-    sizes, made, case = sizes_of(problem), failure.bundle.made, chosen.case
+    sizes, case = sizes_of(problem), chosen.case
     if not outcome.flow:
         return _Launch(sizes)
     run = run_of(failure.lab, failure.bundle, case, chosen.config, problem, outcome)
     run = run if chosen.whole else replace(run, ended=False)
     if not (run.wrong.any() or outcome.overrun):
         return _Launch(sizes)
-    found, products = [], {node.line for node in run.provenance.products(range(len(run.tape.nodes)))}
-    for one in compare(run):
-        caller, line = (None if at is None else made.origin(at) for at in (run.tape.caller(one.line), one.line))
-        variable = variables_of(made.text).get(one.line or 0, "")
-        if one.astray and one.line in products:  # what is assigned there is the sum
-            variable = ""
-        if one.aspect == "grid" and failure.source.grid:
-            line, caller, variable = line_of_result(failure.source.module, failure.source.grid), None, ""
-        rows = made.text.split("\n")
-        text = rows[one.line - 1] if one.line else ""
-        makes = "\n".join(rows[number - 1] for number in {one.line, *_reached(run, one)} if number)
-        numbers = tuple(
-            number.within(text, makes if f"{{{place}}}" in one.found else None)
-            for place, number in enumerate(one.numbers)
-        )
-        named = replace(catalogue.named(case, one), numbers=numbers)
-        reached = frozenset(at for number in _reached(run, one) if number and (at := made.origin(number)))
-        found.append(
-            replace(named, case=case, line=line, caller=caller, variable=variable, grid=run.grid, reached=reached)
-        )
+    products = {node.line for node in run.provenance.products(range(len(run.tape.nodes)))}
+    found = [
+        _as_it_stands(failure, run, case, one, catalogue, one.astray and one.line in products) for one in compare(run)
+    ]
     return _Launch(sizes, tuple(found), "", run=run) if found else _Launch(sizes, unread=unreadable(run))
+
+
+def _as_it_stands(
+    failure: Failure, run: Run, case: str, one: Observation, catalogue: Catalogue, product: bool
+) -> Observation:
+    """An observation in terms of the student's text. product: whether what is assigned in its line is the sum, which is not to blame."""
+    made = failure.bundle.made
+    caller, line = (None if at is None else made.origin(at) for at in (run.tape.caller(one.line), one.line))
+    variable = "" if product else variables_of(made.text).get(one.line or 0, "")
+    if one.aspect == "grid" and failure.source.grid:
+        line, caller, variable = line_of_result(failure.source.module, failure.source.grid), None, ""
+    rows = ["", *made.text.split("\n")]
+    makes = "\n".join(rows[number] for number in {one.line, *_reached(run, one)} if number)
+    numbers = tuple(
+        number.within(rows[one.line or 0], makes if f"{{{place}}}" in one.found else None)
+        for place, number in enumerate(one.numbers)
+    )
+    named = replace(catalogue.named(case, one), numbers=numbers)
+    reached = frozenset(at for number in _reached(run, one) if number and (at := made.origin(number)))
+    return replace(named, case=case, line=line, caller=caller, variable=variable, grid=run.grid, reached=reached)
 
 
 def _reached(run: Run, one: Observation) -> Iterator[int | None]:

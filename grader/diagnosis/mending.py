@@ -89,9 +89,8 @@ def _before(
         yield from (*times(0, numbers(1)), *times(1, numbers(0)))
     elif node.op == "shl":
         yield from times(0, 1 << numbers(1))
-    elif (
-        node.op == "tile"
-    ):  # along one axis: made of where it begins and a stride, or of a tile before and how far it was moved
+    elif node.op == "tile":
+        # along one axis: made of where it begins and a stride, or of a tile before and how far it was moved
         places = provenance.values(node.number).reshape(-1)
         stride = np.full(len(lanes), places[1] - places[0] if len(places) > 1 else 1)
         if provenance.tape.nodes[node.inputs[0]].size > 1:
@@ -146,19 +145,22 @@ def right_numbers(run: Run, products: Products, blamed: Side | None = None) -> s
             load = run.load_of(number, side.operand.tensor)
             if load and (whole or (here.any() and meets[here].all())):
                 found |= numbers_behind(run, load)
+    return found | _right_lookups(run, products)
+
+
+def _right_lookups(run: Run, products: Products) -> set[int]:
+    """What the loads from an index were made of whose elements are those that the other operand wants."""
+    found: set[int] = set()
     left, index_of = products.left, products.left.operand.index_of
-    if index_of is not None:
-        indices, wanted = index_elements(run, left), index_of(run.problem, products.right.offset)
-        for number in dict.fromkeys(left.node.tolist()):
-            here = live & (left.node == number)
-            load = run.load_of(number, left.operand.tensor)
-            if load and here.any() and (indices == wanted)[here].all():
-                found |= {
-                    n.number
-                    for one in address_nodes(run, load)
-                    if one.tensor == left.operand.index
-                    for n in behind(run, one.number)
-                }
+    if index_of is None:
+        return found
+    right = index_elements(run, left) == index_of(run.problem, products.right.offset)
+    for number in dict.fromkeys(left.node.tolist()):
+        here = products.live & (left.node == number)
+        load = run.load_of(number, left.operand.tensor)
+        if load and here.any() and right[here].all():
+            lookups = [one for one in address_nodes(run, load) if one.tensor == left.operand.index]
+            found |= {node.number for one in lookups for node in behind(run, one.number)}
     return found
 
 
@@ -206,18 +208,26 @@ def _is_right(run: Run, one: Apart, block: float, wanted: Sequence[Array], begin
         some, multiplied = held != 0, one.node.op in ("mul", "shl", "tile")
         even = not np.ptp(one.lacking)  # else where they begin is not what is wrong
         # zeros may be anything's, tiles are addresses, and what is multiplied by one should have become another number
-        given = [i for i in one.node.inputs if not run.tape.nodes[i].inputs]
-        by_one = one.node.op == "mul" and any((run.provenance.values(i) == 1).all() for i in given)
-        if one.node.inputs and some.any() and one.node.op != "tile" and not by_one:
-            for known in (numbers[one.which] for numbers in wanted if len(numbers)):
-                if np.array_equal(held, known) if even else np.ptp(known) and not np.ptp(held - known):
-                    return True
+        anything = not some.any() or one.node.op == "tile" or _is_times_one(run, one.node)
+        known = [] if anything or not one.node.inputs else [numbers[one.which] for numbers in wanted if len(numbers)]
+        if any(_is_wanted(held, its, even) for its in known):
+            return True
         if not np.ptp(held):
             return bool(not multiplied and some[0] and held[0] == block)
-        if even and not begins and not held.min():
-            return True
-        return not multiplied and not one.lacking[~some].any() and len(np.unique(one.lacking[some] / held[some])) == 1
+        alike = not one.lacking[~some].any() and len(np.unique(one.lacking[some] / held[some])) == 1
+        return bool((even and not begins and not held.min()) or (alike and not multiplied))
     return False
+
+
+def _is_wanted(held: Array, known: Array, even: bool) -> bool:
+    """Whether these numbers are known to be right; unless `even`, up to where they begin."""
+    return np.array_equal(held, known) if even else bool(np.ptp(known) and not np.ptp(held - known))
+
+
+def _is_times_one(run: Run, node: Node) -> bool:
+    """Whether a number is multiplied by a 1 that was given."""
+    given = [i for i in node.inputs if not run.tape.nodes[i].inputs]
+    return node.op == "mul" and any((run.provenance.values(i) == 1).all() for i in given)
 
 
 def line_of_place(

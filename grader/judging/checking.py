@@ -60,10 +60,10 @@ def check(
         return Finding(False, f"the kernel changed its input {', '.join(outcome.changed)}; only y_ptr may be written")
     config = bundle.configs[outcome.config]
     launch = bundle.launches.get((outcome.case, outcome.config))
-    added = slices(lab, config, launch, *(problem.scalars[size] for size in ("M", "N", "K")))
+    sizes = [problem.scalars[size] for size in ("M", "N", "K")]
+    added = slices(lab, config, launch, *sizes, measured=True)
     seen = added_by(lab, problem, outcome) if seen is None and added > 1 else seen
-    if seen is not None:
-        added = max(1, min(added, seen.slices))
+    added = slices(lab, config, launch, *sizes) if seen is None else max(1, min(added, seen.slices))
     if outcome.rounded is not None:
         added = offsets.counted(outcome.rounded, added)
     known, key = {} if known is None else known, (outcome.case, added)

@@ -198,7 +198,8 @@ def _run(lab: Lab, job: Job, part: Launching, capability: int) -> Outcome:
         torch.cuda.synchronize()
         seconds = time.perf_counter() - started
         left, rounded = y.tensor.cpu(), None
-        added = slices(lab, config, launch, *(problem.scalars[size] for size in ("M", "N", "K")))
+        sizes = (problem.scalars[size] for size in ("M", "N", "K"))
+        added = slices(lab, config, launch, *sizes, measured=True)
         if added > 1:
             y.tensor.copy_(offsets.start(left, added))
             scratch.zero_()

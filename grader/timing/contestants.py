@@ -141,7 +141,8 @@ class Candidate:
         self.launch = bundle.launches[stage.case.name, config.index]
         self.bound = kernel.bind(self.launch, stage.lab.scalars(stage.case))
         self.zeroed = arrives_zeroed(stage.lab, config)
-        self.roundings = slices(stage.lab, config, self.launch, stage.case.M, stage.case.N, stage.case.K)
+        case = stage.case
+        self.roundings = slices(stage.lab, config, self.launch, case.M, case.N, case.K, measured=True)
         self.scratch_step = kernel.scratch_bytes(self.launch)
         self.scratch = torch.zeros(
             max(1, stage.case.launches * self.scratch_step), dtype=torch.uint8, device=stage.device

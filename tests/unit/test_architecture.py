@@ -135,6 +135,7 @@ WHY_SO_MANY = {
     "batch": "a line for each thing that a batch can be given or end with",
     "tokens": "five independent options, a line or two each",
     "report": "a list of kinds, one a line",
+    "_before": "a branch for each operation that addresses are made with, which share where its inputs lie",
     "launchable": "one pass over public and hidden launches, in comprehensions",
     **dict.fromkeys(MANY_QUESTIONS, QUESTIONS),
 }
