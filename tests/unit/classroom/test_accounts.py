@@ -22,7 +22,6 @@ from grader.classroom.batch.coordinating import without_verdict
 from grader.classroom.batch.intake import collect
 from grader.classroom.batch.marks import Rules
 from grader.classroom.batch.standing import Graded, standings
-from grader.judging.rubric import load_rubric
 from grader.labs import get_lab
 from grader.model import Refusal, Report
 from grader.reading import read
@@ -236,7 +235,7 @@ def test_a_file_whose_kernel_is_taken_from_another_is_superseded(tmp_path):
         shutil.copy(TESTS / "styles" / f"{style}.py", root / "ann" / name)
     intake = collect(root, tmp_path / "w")
     read_in = read(intake.hand_ins[0].path, [get_lab("w8a8"), get_lab("dds")])
-    refused = {lab: without_verdict(lab, Refusal("not_graded", "no"), load_rubric(), False) for lab in read_in.labs}
+    refused = {lab: without_verdict(lab, Refusal("not_graded", "no"), gpu=False) for lab in read_in.labs}
     labs = {lab: replace(report, source=read_in.labs[lab], status="graded") for lab, report in refused.items()}
     graded = [Graded(intake.hand_ins[0], Report("ann", DEVICE, None, labs))]
     came = with_replaced_named(intake.came, graded)
