@@ -21,7 +21,7 @@ CONFIGS = [
 ### BEGIN SOLUTION
 # Five decisions shape the kernel:
 #
-# - The product is turned over, Y^T = W X^T. The weights are then the operand that may come from registers, and
+# - The product is transposed, Y^T = W X^T. The weights are then the operand that may come from registers, and
 #   the 64 rows that Hopper's matrix instruction wants (wgmma) are columns of Y, of which there are many.
 # - In that operand of wgmma four threads hold eight neighbours along K, two each: one word, two nibbles a thread. So
 #   each thread reads the word and shifts its own two down. The weights could stand in another order of K, but

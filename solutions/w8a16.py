@@ -24,7 +24,7 @@ CONFIGS = [
 # - A byte becomes fp16 without a conversion, which has half of the rate of most instructions or less: the bits
 #   0x6400 | u are the number 1024 + u, for u in 0..255. Flipping the sign bit of the byte makes u = q + 128, so
 #   subtracting 1152 leaves q.
-# - The product is turned over, Y^T = W X^T. The weights are then the operand that may come from registers, and
+# - The product is transposed, Y^T = W X^T. The weights are then the operand that may come from registers, and
 #   the 64 rows that Hopper's matrix instruction wants (wgmma) are columns of Y, of which there are many.
 # - One token needs no matrix instruction at all, which would multiply seven columns of nothing: the other form is a
 #   product element by element and one sum along K. Here a conversion straight to fp32 makes the shortest loop.

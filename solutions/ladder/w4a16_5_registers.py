@@ -1,4 +1,4 @@
-"""W4A16, step 5: the product is turned over, so that the weight comes from registers, opened where it is needed.
+"""W4A16, step 5: the product is transposed, so that the weight comes from registers, opened where it is needed.
 
 Changes: Y^T = W X^T, and each thread shifts out of the word the nibbles that it multiplies itself: the opened weights,
 four times the bytes of the words, no longer pass through shared memory. wgmma takes only its first operand from
