@@ -63,7 +63,10 @@ def check(
     sizes = [problem.scalars[size] for size in ("M", "N", "K")]
     added = slices(lab, config, launch, *sizes, measured=True)
     seen = added_by(lab, problem, outcome) if seen is None and added > 1 else seen
-    added = slices(lab, config, launch, *sizes) if seen is None else max(1, min(added, seen.slices))
+    if seen is None and outcome.rounded is None:
+        added = slices(lab, config, launch, *sizes)
+    if seen is not None:
+        added = max(1, min(added, seen.slices))
     if outcome.rounded is not None:
         added = offsets.counted(outcome.rounded, added)
     known, key = {} if known is None else known, (outcome.case, added)

@@ -30,8 +30,8 @@ LAB = get_lab("w8a8")
 CASE = Case("one", "one tile", 16, 32, 64)
 PROBLEM = make_problem(LAB, CASE, 1)
 SPLIT = Config(0, {"BLOCK_M": 16, "BLOCK_N": 32, "BLOCK_K": 16, "SPLIT_K": 4}, 4, 2)
-CONFIGS = (SPLIT, Config(1, {"BLOCK_M": 16}, 4, 2), Config(2, {**SPLIT.constants, "SPLIT_K": 2}, 4, 2))
-LAUNCHES = {("one", number): Launch((1, slices, 1), (), (), ()) for number, slices in enumerate((4, 1, 2))}
+CONFIGS = (SPLIT, Config(1, {"BLOCK_M": 16}, 4, 2), Config(2, {**SPLIT.constants, "SPLIT_K": 2}, 4, 2), Config(3, SPLIT.constants, 4, 2))
+LAUNCHES = {("one", number): Launch((1, slices, 1), (), (), ()) for number, slices in enumerate((4, 1, 2, 1))}
 BUNDLE = KernelBundle("w8a8", CONFIGS, LAUNCHES, {}, MadeModule("", "", ()))
 TRUTH = LAB.reference(PROBLEM, 1).y.half()
 NAN = torch.nan
@@ -166,7 +166,7 @@ def test_a_changed_input_is_named():
     ("config", "seen", "rounded", "slices"),
     [
         (1, None, None, 1), (0, None, None, 4), (0, Added(3), None, 3), (0, Added(9), None, 4), (0, Added(0), None, 1),
-        (1, Added(3), None, 1), (0, None, 0.0, 1), (0, None, 100.0, 4),
+        (1, Added(3), None, 1), (0, None, 0.0, 1), (0, None, 100.0, 4), (3, None, None, 1), (3, None, 100.0, 4), (3, Added(3), None, 3),
     ],
 )
 def test_the_tolerance_is_that_of_the_slices_that_were_added(config, seen, rounded, slices):
