@@ -1,4 +1,4 @@
-"""What travels along the road from a submission to a report: plain dataclasses, one section an arrow.
+"""The data that travels from a submission to a report: plain dataclasses, one section per stage.
 
 read -> Submission -> build -> KernelBundle -> run -> Outcome / SpeedSample -> check -> TestResult -> score -> Report
 """
@@ -36,7 +36,7 @@ Constant = int | float | bool | str | Dtype | None
 
 
 def as_data(constants: Mapping[str, Constant]) -> dict[str, Any]:
-    """Constants as a sandbox is told them, in JSON."""
+    """Constants as JSON, for a request to a sandbox."""
     return {name: {"dtype": value.name} if isinstance(value, Dtype) else value for name, value in constants.items()}
 
 
@@ -47,8 +47,8 @@ def as_data(constants: Mapping[str, Constant]) -> dict[str, Any]:
 class SourceLine:
     """Where a line of a kernel's module came from: file or notebook cell, and its line there.
 
-    name, step: in a notebook, what its top-level statement defines, and which step asks for that, 0 for none. A line is called by
-    these, since a cell has one number while it runs and another in the file.
+    name, step: in a notebook, the function that contains the line, and the step that asks for this function (0: none). Students read
+    these instead of a cell's number, which is one thing while the notebook runs and another in the file.
     """
 
     place: str
@@ -64,8 +64,8 @@ class SourceLine:
 
 @dataclass(frozen=True)
 class KernelSource:
-    """One lab's kernel as source text: the kernel, its grid, helpers and constants; nothing else. profile: whether its author asks where
-    the time goes."""
+    """One lab's kernel as source text: only the kernel, its grid, its helpers and constants. profile: whether the student asked for a
+    profile on the GPU."""
 
     lab_id: str
     kernel: str
@@ -76,7 +76,7 @@ class KernelSource:
     profile: bool = False
 
     def locate(self, module_line: int) -> str:
-        """The student's place for a 1-based line of `module`."""
+        """Where a 1-based line of `module` is in the student's file or notebook."""
         if 1 <= module_line <= len(self.lines):
             return str(self.lines[module_line - 1])
         return self.path.name
@@ -92,7 +92,7 @@ class Refusal:
 
 @dataclass(frozen=True)
 class Submission:
-    """What was handed in: for every lab asked for, a kernel's source or the reason why there is none."""
+    """What was handed in: for every requested lab, a kernel's source or the reason why there is none."""
 
     name: str
     path: Path
@@ -107,7 +107,7 @@ class Submission:
 class Parameter:
     """One kernel parameter; `type` is Triton's: "*fp16", "*i8", "*i32", "*fp32", "int" or "constexpr".
 
-    `sizes`: a pointer's shape in the words of the kernel, such as ("M", "K").
+    `sizes`: a pointer's shape in the kernel's own names, such as ("M", "K").
     """
 
     name: str
@@ -117,7 +117,7 @@ class Parameter:
 
 @dataclass(frozen=True)
 class Case:
-    """One correctness or speed case. M, N, K are the logical sizes; the other fields pick a recipe of the lab's inputs.
+    """One correctness or speed case. M, N, K are the logical sizes; the other fields select a recipe for the lab's inputs.
 
     `about` finishes the sentence "this case checks ...". `configs` is "one" (the cases take the student's configs
     in turn) or "all". Of a hidden case a student learns the verdict, not the data. Speed cases set `launches`: how
@@ -227,21 +227,23 @@ class BuildFacts:
 
 @dataclass(frozen=True)
 class LoopFacts:
-    """What one thread does in one iteration of the innermost loop that multiplies, counted in PTX.
+    """What one thread does in one iteration of the main loop (the innermost one with tensor-core instructions), counted in PTX.
 
-    An instruction on two fp16 values at once counts once. to_float: an integer turned into a float, sums_to_float: one
-    from the matrix units; to_float_outside: any, outside the loop. to_integer: a float turned into an integer, or rounded to a whole
-    number. float_instructions: all arithmetic on floats and conversions of them, products of
-    the matrix units left out. shared_store_bytes: written to shared memory by ordinary stores. async_copies: copies
-    from global to shared memory that run ahead. products: multiply-adds of the matrix units, of the whole program.
+    An instruction on two packed fp16 values counts once.
+    int_to_float: conversions from integer to float. accumulator_to_float: those of them whose operand comes from the tensor cores.
+    int_to_float_outside: such conversions outside the loop.
+    float_to_int: conversions from float to integer, and roundings to a whole number.
+    float_instructions: floating-point arithmetic and conversions, without the tensor cores' own.
+    shared_store_bytes: bytes that ordinary stores write to shared memory. async_copies: cp.async and TMA copies to shared memory.
+    products: multiply-adds of the tensor cores, for the whole program.
     """
 
     divisions: int
     multiplications: int
-    sums_to_float: int
-    to_float: int
-    to_float_outside: int
-    to_integer: int
+    accumulator_to_float: int
+    int_to_float: int
+    int_to_float_outside: int
+    float_to_int: int
     float_instructions: int
     shared_store_bytes: int
     async_copies: int
@@ -250,7 +252,7 @@ class LoopFacts:
 
 @dataclass(frozen=True)
 class Binary:
-    """One compiled specialisation of one config. loop: None where no loop multiplies on the matrix units."""
+    """One compiled specialisation of one config. loop: None where no loop uses the tensor cores."""
 
     config: int
     capability: int
@@ -268,7 +270,7 @@ class Binary:
 class BuildFailure:
     """One config that does not compile: the sentence says which and why.
 
-    ours: why that is no fault of the kernel's: the compiler was ended from outside, or the grader itself failed.
+    ours: if the kernel is not to blame, what is: the compiler was killed from outside, or the grader itself failed.
     """
 
     config: int
@@ -298,7 +300,7 @@ class KernelBundle:
     """Everything a runner needs, as data: configs, launches of every case, the module that was made, binaries by
     (capability, config, specialisation).
 
-    A launch that cannot be made (a grid that is not a grid) has a sentence in `refused` instead.
+    A launch that cannot be made (its grid is no tuple of positive integers, say) has a sentence in `refused` instead.
     """
 
     lab_id: str
@@ -309,7 +311,7 @@ class KernelBundle:
     binaries: Mapping[tuple[int, int, str], Binary] = field(default_factory=dict)
     failures: tuple[BuildFailure, ...] = ()
     lowered: frozenset[int] = frozenset()
-    """Configs, by index, that compile for the newest capability as LLVM IR tells it, with a binary or without."""
+    """Configs, by index, that are known from their LLVM IR to compile for the newest capability, whether or not a binary was made."""
 
     @property
     def working(self) -> tuple[int, ...]:
@@ -325,26 +327,32 @@ class KernelBundle:
 # ---------------------------------------------------------------- run
 
 OutcomeStatus = Literal["ran", "timeout", "crash", "unsupported", "refused", "lost"]
-"""lost: what ran it was ended from outside, again and again; nobody's doing, and no verdict."""
+"""lost: the process that ran it was killed from outside several times, so there is no verdict; the kernel is not to blame."""
 
 
 @dataclass(frozen=True)
 class MemoryFinding:
-    """One line of a kernel that touched memory it may not, or promised what is not so, as the interpreter saw it.
+    """One line of a kernel with an invalid access, or with a false promise to the compiler, as the interpreter saw it.
 
-    kind: "load", "store", "atomic" or "promise". fault: "beyond" (the end of a tile that begins inside lies past a dimension's end),
-    "past" (the tile begins there, or before the tensor), "gap" (between the elements of a strided view), "outside" (elsewhere), "wild"
-    (outside every tensor), "race" (an element that another program wrote), "mixed" (a store to one that others add to), "lanes" (an element
-    to which one store brings different numbers), "thread" (an element that another thread of the program stored, or loaded before this
-    store, and no barrier since), "unwritten" (an element of Y that holds nothing yet). `index` is where the access pointed, `offset` the
-    same in elements from the first, `dimension` the one whose end was passed, `steps` the elements by which the tile moves along its
-    axes, where that is even, `programs` the linear program ids of a race; `lanes` counts the accesses. `callers`: the lines of the calls
-    that led to `line`, the innermost first. `meant`: of a race beyond the end of a row, where the element was to go. `differs`: of a race
-    between stores, that they bring different numbers. `misled`: the tensor outside which an index or bound had been read before, "" for
-    none.
+    fault of an access:
+        beyond      the tile begins inside the tensor and ends past the end of a dimension
+        past        the tile begins past the end, or before the tensor
+        gap         between the elements of a strided view
+        outside     elsewhere outside the tensor
+        wild        outside every tensor
+        race        an element that another program wrote
+        mixed       an ordinary store to an element that other programs add to atomically
+        lanes       one store writes different numbers to one element
+        thread      another thread of the program stored the element, or loaded it before this store, with no barrier in between
+        unwritten   an element of Y that nothing was stored to yet
+    fault of a promise: assumed (the condition is false), multiple, contiguous, constant (the value or tile is not).
 
-    Of a promise to the compiler, fault is "assumed" (a condition that is false), "multiple", "contiguous" or "constant" (a number or
-    tile that is not); `offset` is what was promised, and `index` holds numbers that break it.
+    index: where the access pointed; of a promise, numbers that break it. offset: the same in elements from the first one; of a
+    promise, what was promised. dimension: the one whose end was passed. lanes: how many elements were accessed wrongly.
+    steps: distance in elements between neighbours along each axis of the tile, where that is constant. programs: linear ids of the
+    programs in a race. callers: the lines of the calls that led to `line`, innermost first. meant: in a race past the end of a row, the
+    element that was probably intended. differs: whether the racing stores write different numbers. misled: the tensor outside which an
+    index or loop bound had been read before; "" for none.
     """
 
     kind: Literal["load", "store", "atomic", "promise"]
@@ -379,20 +387,19 @@ class MemoryFinding:
 
     @property
     def out_of_bounds(self) -> bool:
-        """Whether it is about an access outside the tensors, whose place is certain."""
+        """Whether this is an access outside the tensors."""
         return self.kind != "promise" and self.fault not in ("race", "mixed", "lanes", "thread", "unwritten")
 
     @property
     def promise(self) -> bool:
-        """Whether the compiler was told what is not so: then what the compiled kernel does is undefined."""
+        """Whether this is a false promise to the compiler: the compiled kernel's behaviour is undefined."""
         return self.kind == "promise"
 
     @property
     def unordered(self) -> bool:
-        """Whether what the kernel computes depends on which program comes first, or which lane of one store: one reads, adds to or
-        changes what another stores.
+        """Whether the result depends on which program, or which lane of one store, comes first.
 
-        Two stores of the same number do not.
+        It does not when all of them store the same number.
         """
         return self.fault in ("mixed", "lanes", "thread") or (
             self.fault == "race" and (self.kind != "store" or self.differs)
@@ -400,20 +407,21 @@ class MemoryFinding:
 
 
 NOT_RUN = "not run: "
-"""How the message of a launch begins that was never made, because of others before it."""
+"""The beginning of the message of a launch that was never made because of earlier ones."""
 
 
 @dataclass(frozen=True)
 class Outcome:
-    """One launch of one case, judged by nobody yet. `y` is on the host, [M, N] fp16, when the status is "ran".
+    """The result of one launch of one case, before it is judged.
 
-    `overrun` names tensors whose guard regions were written, `changed` inputs that were modified; `memory` is what
-    the interpreter's memory checker found, `written` whether each element of Y was stored to, `additions` how often atomics
-    added to an element of it; all are None where there is no checker. `left_open`: which orders Triton leaves open in it, as
-    grader.judging.checking names them, and the line of the module's text. `contributions`: what each slice added to it, see
-    grader.judging.slice_sums; `rounded`: how often additions rounded an element of it on a GPU, see grader.labs.offsets.
-    `flow`: the record of a launch that was recorded, see grader.diagnosis.tape, or its accesses, see
-    grader.traffic.accesses. `printed`: lines that its first program printed, where its prints were kept.
+    y: fp16 [M, N] on the host, if the status is "ran". overrun: tensors whose guard regions were written. changed: inputs that were
+    modified.
+    From the interpreter only, else None: memory: what its memory check found. written: whether every element of Y was stored to.
+    additions: how often atomics added to an element of Y.
+    left_open: orders that Triton leaves undefined and that occurred (keys of LEFT_OPEN in grader.judging.checking), each with its line
+    of the module. contributions: what each slice of K added (grader.judging.slice_sums). rounded: how often additions rounded an element
+    of Y on a GPU (grader.labs.offsets). flow: the recording, if there is one (grader.diagnosis.tape; grader.traffic.accesses).
+    printed: what the first program printed.
     """
 
     case: str
@@ -439,7 +447,7 @@ class Outcome:
         return self.message.startswith(NOT_RUN)
 
     def stored_inputs(self, output: str) -> tuple[str, ...]:
-        """Tensors besides `output` that were stored to: those that changed, and those that programs wrote at odds with others."""
+        """Tensors other than `output` that were stored to: those whose contents changed, and those with races between stores."""
         raced = (
             found.tensor
             for found in self.memory or ()
@@ -449,8 +457,8 @@ class Outcome:
 
 
 @dataclass(frozen=True)
-class ToolWatch:
-    """What a tool on the GPU saw of the accesses of one launch: "" where all were in their allocations, else what was not."""
+class SanitizerResult:
+    """What compute-sanitizer found in one launch. fault: "" if every access was inside its allocation."""
 
     case: str
     config: int
@@ -459,9 +467,11 @@ class ToolWatch:
 
 @dataclass(frozen=True)
 class HotLine:
-    """A line of KernelSource.module at which warps were met, in a share of all samples. reason: why they did not go on, most often, as
-    ncu calls it, and in which share of its samples. shared, sectors: how many times as many cycles of shared memory, or sectors of
-    global memory, its accesses take as their bytes need."""
+    """A line of KernelSource.module in a profile.
+
+    share: of all warp samples. reason: the line's most frequent stall reason, by ncu's name; reason_share: of the line's samples.
+    shared, sectors: shared-memory cycles and global-memory sectors of its accesses, as multiples of the fewest that their bytes need.
+    """
 
     line: int
     share: float
@@ -473,8 +483,8 @@ class HotLine:
 
 @dataclass(frozen=True)
 class Profile:
-    """What is known of one launch: the lines where its warps were met most often, and by the GPU's counters, where those were read,
-    microseconds, shares of what the GPU can do by name, and warps on an SM on average."""
+    """The profile of one launch. lines: those with the most warp samples. From the GPU's counters, where they could be read:
+    us: duration in microseconds. peaks: achieved share of each peak, by name. warps: active warps per SM, on average."""
 
     case: str
     config: int
@@ -486,12 +496,11 @@ class Profile:
 
 @dataclass(frozen=True)
 class SpeedSample:
-    """One speed case, timed: per-round log-ratios of baseline to student, and what was seen on the way.
+    """One timed speed case: per-round log-ratios of the baseline's time to the student's, and further measurements.
 
-    Times are medians per launch in microseconds; `bytes_moved` and `operations` are the fewest that one launch can
-    make do with, and `floor_us` is the time those bytes take at the device's peak bandwidth.
-    `message`: why it was not timed, or a note beside the time. `gpu_seconds`: what the kernel's launches took in all. `gpu`: which one
-    timed it, as CUDA_VISIBLE_DEVICES names it.
+    Times are medians per launch in microseconds. bytes_moved, operations: the minimum for one launch; floor_us: the time that these
+    bytes take at the device's peak bandwidth. message: why the case was not timed, or a note on the time. gpu_seconds: of all launches
+    of the kernel. gpu: the one that timed it, as CUDA_VISIBLE_DEVICES names it.
     """
 
     case: str
@@ -514,7 +523,7 @@ class SpeedSample:
 
 
 class Verdict(IntEnum):
-    """What became of one element of Y, from best to worst."""
+    """How far one element of Y is off, from best to worst."""
 
     RIGHT = 0
     NEAR = 1
@@ -523,16 +532,16 @@ class Verdict(IntEnum):
 
 
 NEAR_BOUNDS = 10.0
-"""A wrong element within this many times its bound is NEAR: that smells of rounding, not of a wrong index."""
+"""A wrong element within this many times its bound is NEAR, which suggests rounding rather than a wrong index."""
 
 
 @dataclass(frozen=True, eq=False)
 class ErrorMap:
-    """Where one output is wrong, small enough to keep beside a verdict.
+    """Where one output is wrong, at a resolution small enough to store in a report.
 
     cells: uint8 [rows, columns] of Verdict; a cell is the worst of step[0] x step[1] elements of Y [M, N].
-    counts: elements of Y by Verdict. tile: rows and columns of Y that one program makes, where the config tells.
-    UNWRITTEN is NaN: the output starts as NaN, so that is what an element nobody wrote still is.
+    counts: elements of Y by Verdict. tile: rows and columns of Y that one program computes, if the config's names tell.
+    UNWRITTEN is NaN: the output is filled with NaN before the launch.
     """
 
     case: str
@@ -556,7 +565,7 @@ Runs = tuple[tuple[int, int], ...]
 
 @dataclass(frozen=True)
 class WalkTile:
-    """What one program stores to Y: its rows and columns, and in words what is wrong there, "" where nothing is."""
+    """The tile of Y that one program stores: its rows and columns, and a sentence on what is wrong there, or ""."""
 
     program: str
     rows: tuple[int, int]
@@ -566,7 +575,7 @@ class WalkTile:
 
 @dataclass(frozen=True)
 class WalkStep:
-    """One iteration: rows and k of X, rows and k of W that it multiplies, and that in words."""
+    """One iteration: the rows and k of X and of W that it multiplies, and a sentence that says so."""
 
     left: tuple[Runs, Runs]
     right: tuple[Runs, Runs]
@@ -575,7 +584,7 @@ class WalkStep:
 
 @dataclass(frozen=True)
 class Walk:
-    """A program of a small failing launch, iteration by iteration. sizes: M, N and K; at: row and column of its first wrong element."""
+    """One program of a small failing launch, iteration by iteration. sizes: M, N, K. at: row and column of its first wrong element."""
 
     case: str
     program: str
@@ -587,7 +596,7 @@ class Walk:
 
 @dataclass(frozen=True)
 class TestResult:
-    """One line of the report. `hidden`: of a case whose data stays with the instructor."""
+    """One line of the report. `hidden`: it belongs to a hidden case."""
 
     __test__ = False
 
@@ -606,11 +615,11 @@ class TestResult:
 class LabReport:
     """One lab's verdict. `gradable_points`: what could have been earned on this machine.
 
-    `facts` holds one binary a config, built for `facts_capability`. `error_maps` shows the first failing cases.
-    `defects`: where the grader itself failed to find reasons, in sentences; no points depend on them.
-    `bonus`: the points stand apart from those of the course. `remarks`: what costs no points and is worth knowing.
-    `profile`: where the time goes, a text a timed case: a line of the whole, then one for each line of the kernel.
-    `walk`: the launch from which the first reason was read.
+    `facts` has those of one binary per config, built for `facts_capability`. `error_maps` shows the first failing cases.
+    `defects`: sentences on failures of the diagnosis itself; no points depend on them.
+    `bonus`: the points do not count towards the course's. `remarks`: advice that costs no points.
+    `profile`: where the time goes, a text per timed case: a line on the whole launch, then one for each line of the kernel.
+    `walk`: the launch that the first reason was found in.
     """
 
     lab_id: str
@@ -646,7 +655,7 @@ class LabReport:
 
 @dataclass(frozen=True)
 class Device:
-    """What graded: "cuda" or "cpu" (Triton's interpreter), with versions for the record."""
+    """What kernels ran on, "cuda" or "cpu" (Triton's interpreter), with versions for the record."""
 
     kind: Literal["cuda", "cpu"]
     name: str
@@ -659,9 +668,9 @@ class Device:
 
 @dataclass(frozen=True)
 class Report:
-    """The answer to one submission. `seed` of the inputs and `seconds` it took; None where they are a secret.
+    """The report on one submission. seed: of the inputs. seconds: how long grading took. None where that is secret.
 
-    Points are those of the course; what bonus labs earned stands apart.
+    `points` are those of the course, without bonus labs.
     """
 
     submission: str
@@ -673,7 +682,7 @@ class Report:
 
     @property
     def all_notes(self) -> tuple[str, ...]:
-        """Those of the submission, then what is remarked of each lab."""
+        """The submission's notes, then the remarks on each lab."""
         return (*self.notes, *(remark for lab in self.labs.values() for remark in lab.remarks))
 
     @property

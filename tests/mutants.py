@@ -30,7 +30,7 @@ JUDGING = tuple(
     f"tests/unit/judging/test_{name}.py" for name in ("ratios", "tiers", "points", "scoring", "memory", "answers", "slices_seen")
 )
 CHECKING = ("tests/unit/judging/test_checking.py",)
-BOUND = ("tests/unit/labs/test_bound.py",)
+BOUND = ("tests/unit/labs/test_tolerance.py",)
 MARGIN = ("tests/unit/labs/test_margin.py", "-k", "w8a8 or dds")
 SLICES = ("tests/unit/labs/test_margin.py", "-k", "(slice or record) and not w4a16 and not w8a16 and not gptq and not orders")
 SYSTEM_CALLS, SANDBOX, WALLS, BUDGETS, USAGE = (
@@ -38,13 +38,13 @@ SYSTEM_CALLS, SANDBOX, WALLS, BUDGETS, USAGE = (
 )
 OTHER_USER = ("tests/unit/classroom/test_gradescope.py", "-k", "without_bubblewrap")
 MODULES: dict[str, tuple[int, tuple[tuple[str, ...], ...]]] = {
-    "grader/labs/bound.py": (8, (BOUND, MARGIN)),
+    "grader/labs/tolerance.py": (8, (BOUND, MARGIN)),
     "grader/judging/slice_sums.py": (8, (JUDGING, SLICES)),
     "grader/judging/checking.py": (40, (CHECKING, JUDGING, BOUND, MARGIN)),
     "grader/judging/scoring.py": (6, (JUDGING,)),
     "grader/judging/ratios.py": (4, (JUDGING,)),
     "grader/judging/points.py": (4, (JUDGING,)),
-    "grader/judging/correctness.py": (4, (JUDGING,)),
+    "grader/judging/correctness_tests.py": (4, (JUDGING,)),
     "grader/timing/freivalds.py": (8, (("tests/unit/timing/test_freivalds.py",),)),
     "grader/sandbox/confinement.py": (10, (WALLS, SANDBOX, BUDGETS, OTHER_USER)),
     "grader/sandbox/usage.py": (10, (USAGE, BUDGETS)),

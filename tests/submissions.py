@@ -20,7 +20,7 @@ from grader.judging.judged import Reasons
 from grader.labs import Lab, all_labs, get_lab
 from grader.labs.wrong_kernels import WrongKernel, catalogue, wrong_kernels
 from grader.model import KernelSource, Refusal, Report
-from grader.pipeline.grading import GradeOptions, grade, judge_on_cpu, launchable
+from grader.pipeline.grading import GradeOptions, built_or_refused, grade, judge_on_cpu
 from grader.reading import read
 from grader.reporting.document import document
 
@@ -152,7 +152,7 @@ def graded_as_read(path: Path, lab: Lab, *, jobs: int = 1, seed: int | None = No
     built = source if isinstance(source, Refusal) else build(lab, source, BuildOptions((90,), "check", jobs))
     seed = secrets.randbits(48) if seed is None else seed
     with patch("grader.pipeline.lab_report.reasons", _unexplained) if brief else nullcontext():
-        report = judge_on_cpu(launchable(lab, source, built, seed, gpu=False), options)
+        report = judge_on_cpu(built_or_refused(lab, source, built, seed, gpu=False), options)
     return document(Report(submission.name, options.device, seed, {lab.id: report}, submission.notes))
 
 

@@ -21,7 +21,8 @@ from bench.whole.swapping import GROUP, fuse
 from grader.labs import all_labs
 from grader.model import Device
 from grader.reporting.whole_models import ModelEntry, ModelRecord
-from grader.timing.rounds import Captured, Flush, capture
+from grader.timing.l2_flush import L2Flush
+from grader.timing.rounds import Captured, capture
 from grader.timing.telemetry import watch_current_gpu
 from model.layers import relative_error, weight_bytes
 from model.swap import Runs, options_of
@@ -57,7 +58,7 @@ def decoder(sizes: DecoderSizes, device: Device, listen: Listener = lambda text:
     if not_compiled:
         listen(not_compiled)
     plain = plain_decoder(sizes, torch.device("cuda"))
-    flush = Flush()  # kept: its graph writes to its memory
+    flush = L2Flush()  # kept: its graph writes to its memory
     before = capture(flush)
     entries: list[ModelEntry] = []
     for batch in BATCHES:

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 import torch
 
 from grader.judging.ratios import Ratio, ratio
-from grader.timing.rounds import Contestant, Pair, Timings, hold_against_wall, median, timed_replay
+from grader.timing.rounds import Contestant, Pair, Timings, check_against_wall_clock, median, timed_replay
 from grader.timing.telemetry import Monitor
 
 
@@ -66,7 +66,7 @@ def interleaved(contestants: Sequence[Contestant], rounds: int, watch: Monitor |
         torch.cuda.synchronize()
         wall_ms = 1e3 * (time.perf_counter() - began)
         spans = [start.elapsed_time(end) for start, end in events]
-        hold_against_wall(spans, wall_ms)
+        check_against_wall_clock(spans, wall_ms)
         for number, pairs in enumerate(found):
             pairs.append((spans[number], spans[-1 - number]))
     return [Spans(tuple(pairs)) for pairs in found]

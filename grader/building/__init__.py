@@ -91,7 +91,9 @@ def compile_described(
     pairs = [(case, config) for case, configs in assignments(lab, bundle).items() for config in configs]
     if options.scope != "all":
         built = {index: launch for index in bundle.working if (launch := bundle.launches.get((first.name, index)))}
-        bundle = compiler.launchable(bundle, [(newest, bundle.configs[index], case) for case, index in pairs], built)
+        bundle = compiler.drop_uncompilable(
+            bundle, [(newest, bundle.configs[index], case) for case, index in pairs], built
+        )
     else:
         pairs += [(case.name, index) for case in lab.speed_cases for index in bundle.working]
         bundle = compiler.compile(bundle, [(newest, bundle.configs[index], case) for case, index in pairs], refuse=True)

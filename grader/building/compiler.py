@@ -13,6 +13,7 @@ from grader.building import facts as insight
 from grader.building.cubin import fault as cubin_fault
 from grader.building.options import BuildOptions
 from grader.building.sentences import defect, describe_error, fault_in, is_defect
+from grader.building.sm_limits import too_much_shared_memory
 from grader.compile_errors import config_message
 from grader.labs import Lab
 from grader.model import Binary, BuildFailure, Config, KernelBundle, KernelSource, Launch, MadeModule, as_data
@@ -118,7 +119,7 @@ class Compiler:
         jobs = [job for job in self._jobs(bundle, pairs) if job.key not in bundle.binaries]
         return self._without(bundle, pairs, self._run("read", bundle.made, jobs, None))
 
-    def launchable(
+    def drop_uncompilable(
         self, bundle: KernelBundle, wanted: Sequence[tuple[int, Config, str]], compiled: Mapping[int, Launch]
     ) -> KernelBundle:
         """The bundle without the launches of which no binary can be made, and why; none is kept.
@@ -262,7 +263,7 @@ class Compiler:
             return job.failure(sentence, ours=is_defect(answer))
         if operation == "read":
             return None
-        too_large = _shared_fault(int(answer.header["shared_bytes"]), job.capability)
+        too_large = too_much_shared_memory(int(answer.header["shared_bytes"]), job.capability)
         if too_large:
             return job.failure(config_message(self.source, job.config.index, too_large))
         if operation == "allocate":
@@ -376,15 +377,4 @@ def _binary(answer: Answer, capability: int, config: Config, launch: Launch) -> 
             capability=capability,
         ),
         loop=insight.loop_facts(header["ptx"]["loop"]),
-    )
-
-
-def _shared_fault(shared_bytes: int, capability: int) -> str:
-    """Why no program can have so much shared memory, or nothing."""
-    limit = insight.multiprocessor(capability).shared_bytes_per_program
-    if shared_bytes <= limit:
-        return ""
-    return (
-        f"needs {shared_bytes / 1024:.0f} KB of shared memory, a program may use {limit // 1024} KB; "
-        "use smaller tiles or fewer stages"
     )

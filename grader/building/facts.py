@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, fields
+from dataclasses import fields
 from typing import Any
 
+from grader.building.sm_limits import sm_limits
 from grader.model import BuildFacts, LoopFacts
 from grader.sandbox.inside import wire
 from grader.sandbox.inside.wire import WireError
@@ -13,41 +14,11 @@ from grader.sandbox.inside.wire import WireError
 MATRIX_INSTRUCTIONS = ("wgmma", "mma.sync", "tcgen05", "none")
 
 
-@dataclass(frozen=True)
-class Multiprocessor:
-    """Limits of one SM. Source: CUDA C++ Programming Guide, table of technical specifications per compute capability."""
-
-    shared_bytes: int
-    shared_bytes_per_program: int
-    warps: int
-    programs: int
-    registers: int = 65536
-
-
-MULTIPROCESSORS = {
-    80: Multiprocessor(164 << 10, 163 << 10, 64, 32),
-    86: Multiprocessor(100 << 10, 99 << 10, 48, 16),
-    87: Multiprocessor(164 << 10, 163 << 10, 48, 16),
-    89: Multiprocessor(100 << 10, 99 << 10, 48, 24),
-    90: Multiprocessor(228 << 10, 227 << 10, 64, 32),
-    100: Multiprocessor(228 << 10, 227 << 10, 64, 32),
-    103: Multiprocessor(228 << 10, 227 << 10, 64, 32),
-    120: Multiprocessor(100 << 10, 99 << 10, 48, 24),
-    121: Multiprocessor(100 << 10, 99 << 10, 48, 24),
-}
-
-
-def multiprocessor(capability: int) -> Multiprocessor:
-    """The limits for a compute capability (90 for 9.0); for an unknown one, those of the nearest older."""
-    known = [number for number in MULTIPROCESSORS if number <= capability]
-    return MULTIPROCESSORS[max(known, default=80)]
-
-
 def facts(
     read: Mapping[str, Any], *, registers: int, local_bytes: int, shared_bytes: int, num_warps: int, capability: int
 ) -> BuildFacts:
     """What PTX says (`read`, from a sandbox), and how many programs fit on an SM. Raises WireError for numbers that are none."""
-    limits = multiprocessor(capability)
+    limits = sm_limits(capability)
     by_registers = limits.registers // max(1, _rounded(max(registers, 24), 8) * 32 * num_warps)
     by_shared = limits.shared_bytes // (shared_bytes + 1024)
     programs = max(0, min(limits.programs, limits.warps // num_warps, by_registers, by_shared))

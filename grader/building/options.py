@@ -18,7 +18,7 @@ class BuildOptions:
 
     Binaries are made for the newest; for the others each config is compiled until its shared memory is allocated.
     `scope` "all" builds what a GPU run launches; "check" builds each config once and tries of the other launches whether they could
-    be built (`Compiler.launchable`); "verdict" is "check" with one binary: the other configs go down to LLVM IR, and further only
+    be built (`Compiler.drop_uncompilable`); "verdict" is "check" with one binary: the other configs go down to LLVM IR, and further only
     where that leaves open what a binary would own. `start` makes the sandboxes; once `cancelled` says so, nothing more is compiled, and the
     result is unusable. `cache`: where binaries of earlier runs may come from; None: nowhere.
     """

@@ -7,7 +7,7 @@ import difflib
 import re
 from collections.abc import Collection
 
-from grader.compile_errors.configs import config_node, grid_return, heuristic_node, part_of_config
+from grader.compile_errors.config_lines import config_node, grid_return, heuristic_node, part_of_config
 from grader.compile_errors.fault import Fault
 from grader.compile_errors.message import Message
 from grader.compile_errors.names import suggest

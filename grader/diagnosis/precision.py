@@ -12,7 +12,7 @@ from grader.diagnosis.observation import Observation, plain
 from grader.diagnosis.provenance import IDENTITIES, Array
 from grader.diagnosis.relation import Products, Run
 from grader.diagnosis.tape import Node
-from grader.labs.bound import U_FP16, U_FP32, additions
+from grader.labs.tolerance import U_FP16, U_FP32, additions
 
 FLOAT_SUMS = ("fadd", "dot", "fma")
 HALF = ("fp16", "bf16")

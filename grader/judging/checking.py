@@ -17,10 +17,10 @@ from grader.model import Case, ErrorMap, KernelBundle, KernelSource, Outcome, Pr
 
 @dataclass(frozen=True)
 class Finding:
-    """What one outcome showed: right or wrong, and the sentence that says why. `skipped`: nothing could be judged.
+    """The verdict on one outcome: right or wrong, and a sentence that says why. `skipped`: it could not be judged.
 
-    slices: the slices of K whose roundings in fp16 the tolerance allowed for. unordered: Y is right, and would be another
-    one had the programs run in another order, or had a promise been believed.
+    slices: the slices of K whose fp16 roundings the tolerance allowed for. unordered: Y is right here, but depends on the order of
+    programs or on a false promise to the compiler.
     """
 
     ok: bool
@@ -34,7 +34,7 @@ class Finding:
 
 
 References = dict[tuple[str, int], Reference]
-"""Right answers by case and by the slices of K that their bounds allow for."""
+"""References by case and by the slices of K that their bounds allow for."""
 
 
 def check(
@@ -47,8 +47,11 @@ def check(
 ) -> Finding:
     """Judges one outcome of a bundle's launch. The reference is computed here, after the kernel is gone.
 
-    known: of this lab and these problems, what was computed before; what is computed now is added. seen: the slices that
-    the interpreter saw added by the same launch, where a GPU ran it.
+    The tolerance is that of as many slices of K as were added: at most as many as the config claims (grader.labs.slices), fewer where
+    the interpreter saw fewer (`seen`, else the outcome's own record) or a GPU counted fewer (grader.labs.offsets).
+
+    known: a cache of this lab's references for these problems. seen: for a launch on a GPU, the slices that the interpreter saw added
+    in the same launch.
     """
     if outcome.status in ("unsupported", "lost"):
         return Finding(False, outcome.message, skipped=True)
@@ -75,24 +78,24 @@ def check(
     reference = known[key]
     finding = replace(compare(outcome.y, reference, stored=_stored(problem, outcome)), slices=added)
     if finding.ok:
-        return defined(finding, outcome)
+        return reject_undefined(finding, outcome)
     if seen is not None and seen.fault:
         finding = replace(finding, message=f"{finding.message}; {seen.fault}")
     return replace(finding, errors=error_map(lab, outcome.case, config, outcome.y, reference))
 
 
 ORDER_OF_PROGRAMS = (
-    "Y depends on which program runs first, but on a GPU they run at the same time; no program may read, add to or "
+    "Y depends on which program runs first, but on a GPU programs run at the same time; no program may read, add to or "
     "overwrite what another one stores (the line `memory` says where)"
 )
 ORDER_OF_LANES = (
-    "one call of tl.store writes different numbers to one element of Y, and on a GPU any of them may win; store to each element "
+    "one call of tl.store writes different numbers to the same element of Y, and on a GPU any of them may win; store each element "
     "once (the line `memory` says where)"
 )
 
 
 ORDER_OF_THREADS = (
-    "a program loads from Y, or stores over, what another of its threads has stored or loaded, with no tl.debug_barrier in between: "
+    "two threads of one program store to the same element of Y, or one stores what the other loads, with no tl.debug_barrier in between: "
     "which comes first is undefined (the line `memory` says where)"
 )
 LEFT_OPEN = {
@@ -108,11 +111,11 @@ LEFT_OPEN = {
     "packs": "Y depends on which elements tl.map_elementwise passes to its function together, which the compiler "
     "chooses; use pack=1, or let the function treat each element by itself",
 }
-"""Why a kernel is wrong that needs what Triton leaves open, by the names of grader/interpreter/orders.py."""
+"""Why a kernel that relies on an order that Triton leaves undefined is wrong, by the names of grader/interpreter/orders.py."""
 
 
 def order_left_open(source: KernelSource, found: Sequence[tuple[str, int | None]]) -> str:
-    """That Y depends on the first of these orders, and on which lines it is left open. found: as `Outcome.left_open`."""
+    """The sentence that Y depends on the first of these orders, with its lines. found: as `Outcome.left_open`."""
     what = found[0][0]
     lines = dict.fromkeys(source.locate(line) for kind, line in found if kind == what and line is not None)
     return LEFT_OPEN[what] + (f" ({', '.join(list(lines)[:3])})" if lines else "")
@@ -124,12 +127,11 @@ BROKEN_PROMISE = (
 )
 
 
-def defined(finding: Finding, watched: Outcome) -> Finding:
-    """The finding, and no longer right where a launch that was watched shows that Y depends on the order of programs or of lanes, or
-    on a promise to the compiler that is not kept.
+def reject_undefined(finding: Finding, watched: Outcome) -> Finding:
+    """The finding, made wrong if the watched launch shows that Y depends on the order of programs or lanes, or on a false promise.
 
-    On the interpreter programs that meet at an element come one after the other, on a GPU at once: then what one reads, another may not
-    have stored yet. And the compiler believes what it is promised, the interpreter does not.
+    The interpreter runs programs one after the other, a GPU runs them concurrently: there an element may be read before another program
+    stores it. And the compiler relies on promises, which the interpreter ignores.
     """
     if not finding.ok:
         return finding
@@ -143,7 +145,7 @@ def defined(finding: Finding, watched: Outcome) -> Finding:
 
 
 def _overrun(outcome: Outcome) -> str:
-    """That the kernel wrote outside a tensor, and what that calls for, where it was seen how."""
+    """The sentence that the kernel wrote outside a tensor, with a remedy if the interpreter saw the store."""
     said = f"the kernel wrote outside {', '.join(outcome.overrun)}"
     if outcome.memory is None:
         return f"{said}; grade with DEVICE=cpu to see where"
@@ -157,8 +159,8 @@ def _overrun(outcome: Outcome) -> str:
 
 @dataclass(frozen=True)
 class Contents:
-    """What is known of how Y came about. everywhere: each of its elements was stored to. outside: tensors of fp16 that were read outside
-    their elements, where a watched launch finds NaN."""
+    """What explains NaN in Y. everywhere: every element of Y was stored to. outside: fp16 tensors that were read out of bounds, where the
+    interpreter returns NaN."""
 
     everywhere: bool = False
     outside: tuple[str, ...] = ()
@@ -191,12 +193,12 @@ def compare(y: torch.Tensor, reference: Reference, stored: Contents | None = Non
 
 
 def _describe(y: torch.Tensor, reference: Reference, wrong: torch.Tensor, stored: Contents) -> str:
-    """How much is wrong, where it lies, and one element with what was expected there."""
+    """How much is wrong, where, and one wrong element with its expected value."""
     M, N = y.shape
     count = int(wrong.sum())
     unwritten = torch.isnan(y)
     if bool(unwritten.all()) and stored.everywhere:
-        return f"all of Y is NaN, though each element was stored{_read_outside(stored)}"
+        return f"all of Y is NaN, although every element was stored{_read_outside(stored)}"
     if bool(unwritten.all()):
         return "no element of Y was written, or all are NaN; check the grid, the pointers and the store's mask"
     share = f"{count} of {M * N} elements of Y are wrong ({100 * count / (M * N):.3g} %)"
@@ -218,15 +220,17 @@ def _describe(y: torch.Tensor, reference: Reference, wrong: torch.Tensor, stored
 
 
 def _read_outside(stored: Contents) -> str:
-    """Where NaN in Y may come from."""
+    """Where NaN in Y may have come from."""
     if not stored.outside:
-        return ": check what it is computed from"
+        return ": check the values it is computed from"
     names = " and ".join(stored.outside)
-    return f": what is read outside {names} is NaN here, and so is every sum that includes it (the line `memory` says where)"
+    return (
+        f": reads outside {names} give NaN here, and so does every sum that includes one (the line `memory` says where)"
+    )
 
 
 def _where(wrong: torch.Tensor) -> str:
-    """The rows and columns that hold every wrong element, when they are not all of them."""
+    """The rows and columns that contain all wrong elements, unless those are all rows and columns."""
     M, N = wrong.shape
     rows, columns = wrong.any(dim=1).nonzero().flatten().tolist(), wrong.any(dim=0).nonzero().flatten().tolist()
     parts = [_span("row", rows, M), _span("column", columns, N)]

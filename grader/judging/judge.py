@@ -1,4 +1,4 @@
-"""judge: from what was run to a lab's report, the same for every road: findings, reasons, memory, points."""
+"""judge: from a lab's launches to its report: findings, reasons, memory, points. Every pipeline ends here, with or without a GPU."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Protocol
 
-from grader.judging.checking import Finding, References, check, defined, order_left_open
+from grader.judging.checking import Finding, References, check, order_left_open, reject_undefined
 from grader.judging.judged import Judged, Reasons
 from grader.judging.memory import sentences
 from grader.judging.remarks import open_loads, remarks, undefined
@@ -14,15 +14,16 @@ from grader.judging.rubric import Rubric, Tiers
 from grader.judging.scoring import score
 from grader.judging.slice_sums import Added, added
 from grader.labs import Lab, offsets
-from grader.model import KernelBundle, KernelSource, LabReport, Outcome, Problem, SpeedSample, ToolWatch
+from grader.model import KernelBundle, KernelSource, LabReport, Outcome, Problem, SanitizerResult, SpeedSample
 
 Pair = tuple[str, int]
 """A case and a config."""
 Explain = Callable[[Sequence[Finding]], Reasons]
 
 
-class Again(Protocol):
-    """Interprets launches again: with the orders that Triton leaves open drawn from a seed, or with poison where masks leave out."""
+class Reinterpret(Protocol):
+    """Interprets launches a second time: with orders that Triton leaves undefined drawn from the seed `shuffled`, or with poison in
+    the elements that a mask without `other` leaves out."""
 
     def __call__(
         self, pairs: Sequence[Pair], *, shuffled: int | None = None, poison_masked: bool = False
@@ -31,10 +32,11 @@ class Again(Protocol):
 
 @dataclass(frozen=True)
 class Launched:
-    """A lab's kernel and what became of its launches.
+    """A lab's kernel and the results of its launches.
 
-    watched: those whose every access the interpreter followed. samples: None without a GPU. tool: what a tool on the GPU saw of
-    the accesses of others.
+    outcomes: one per correctness launch, of the GPU, or without one of the interpreter. watched: launches that the interpreter made and
+    checked every access of; without a GPU these are the outcomes. samples: None without a GPU. sanitized: launches that ran under
+    compute-sanitizer, because the interpreter cannot run them.
     """
 
     lab: Lab
@@ -44,10 +46,10 @@ class Launched:
     outcomes: Sequence[Outcome]
     watched: Sequence[Outcome]
     samples: Sequence[SpeedSample] | None = None
-    tool: Sequence[ToolWatch] = ()
+    sanitized: Sequence[SanitizerResult] = ()
 
     def check(self, outcome: Outcome, known: References | None = None, slices: Added | None = None) -> Finding:
-        """What is right and wrong of one outcome. known: references that were computed already; see `checking.check`."""
+        """The finding on one outcome. known: references that were computed already; slices: see `checking.check`."""
         return check(self.lab, self.problems[outcome.case], outcome, self.bundle, known, slices)
 
     @property
@@ -58,7 +60,8 @@ class Launched:
 
 @dataclass(frozen=True)
 class Terms:
-    """By what a lab is judged. tiers: None where speed is not graded. capabilities: what the kernel was checked to build for."""
+    """What a lab is judged by. tiers: None where speed is not graded. capabilities: those that the kernel was built for. seed: of the
+    orders that `Reinterpret` shuffles."""
 
     rubric: Rubric
     tiers: Tiers | None
@@ -67,15 +70,19 @@ class Terms:
 
 
 def judge(
-    launched: Launched, terms: Terms, again: Again, explain: Explain, checked: Sequence[Finding] | None = None
+    launched: Launched,
+    terms: Terms,
+    reinterpret: Reinterpret,
+    explain: Explain,
+    checked: Sequence[Finding] | None = None,
 ) -> LabReport:
     """The report of one lab. Needs no GPU.
 
-    again: for what shows in a second launch only. explain: why wrong outcomes are wrong. checked: the findings, where they are
-    known already.
+    reinterpret: for faults that only a second launch shows. explain: gives the reasons why outcomes are wrong. checked: the findings,
+    if they are known already.
     """
     lab, source, bundle = launched.lab, launched.source, launched.bundle
-    findings = findings_of(launched, again, terms.seed, checked)
+    findings = findings_of(launched, reinterpret, terms.seed, checked)
     found = explain(findings)
     astray = {line: why for diagnosis in found.diagnoses if diagnosis for line, why in diagnosis.astray}
     right = all(finding.ok for finding in findings)
@@ -88,43 +95,47 @@ def judge(
         found.diagnoses,
         launched.watched,
         sentences(lab, source, launched.problems, launched.watched, astray=astray, right=right),
-        launched.tool,
+        launched.sanitized,
     )
-    said = remarks(source, bundle, launched.watched, lab.output) + (_by_luck(launched, again) if right else ())
+    said = remarks(source, bundle, launched.watched, lab.output) + (_by_luck(launched, reinterpret) if right else ())
     graded = score(lab, judged, terms.rubric, terms.tiers)
     return replace(graded, source=source, defects=found.defects, remarks=said, walk=found.walk)
 
 
-def _by_luck(launched: Launched, again: Again) -> tuple[str, ...]:
-    """That a right Y depends on what masks without `other` leave out, which is undefined, and zero by luck."""
+def _by_luck(launched: Launched, reinterpret: Reinterpret) -> tuple[str, ...]:
+    """The remark that a right Y depends on elements that a mask without `other` leaves out: undefined, and zero only by luck."""
     lines = open_loads(launched.source)
     public = [one for one in launched.watched if one.status == "ran" and not launched.lab.case(one.case).hidden]
     if not lines or not public:
         return ()
     asked = min(public, key=lambda one: (one.case != "all_tails", one.case != "odd_m"))
-    (poisoned,) = again([(asked.case, asked.config)], poison_masked=True)
+    (poisoned,) = reinterpret([(asked.case, asked.config)], poison_masked=True)
     if poisoned.status != "ran" or launched.check(poisoned).ok:
         return ()
     return (f"no points lost, but {undefined(launched.source, lines, 'Y')}",)
 
 
-def findings_of(launched: Launched, again: Again, seed: int, checked: Sequence[Finding] | None = None) -> list[Finding]:
-    """What is right and wrong of every outcome, with what the interpreter saw of the same launches. again, checked: as `judge`."""
+def findings_of(
+    launched: Launched, reinterpret: Reinterpret, seed: int, checked: Sequence[Finding] | None = None
+) -> list[Finding]:
+    """The finding on every outcome, given what the interpreter saw of the same launches. reinterpret, checked: as for `judge`."""
     known: References = {}
     findings = checked if checked is not None else [launched.check(one, known) for one in launched.outcomes]
     watched = launched.watched_by_pair
-    defined_ones = [
-        defined(finding, watched.get((outcome.case, outcome.config), outcome))
+    judged = [
+        reject_undefined(finding, watched.get((outcome.case, outcome.config), outcome))
         for outcome, finding in zip(launched.outcomes, with_fewer_slices(launched, findings, known), strict=True)
     ]
-    return _in_another_order(launched, defined_ones, again, seed)
+    return _in_another_order(launched, judged, reinterpret, seed)
 
 
-def _in_another_order(launched: Launched, findings: Sequence[Finding], again: Again, seed: int) -> list[Finding]:
-    """The findings, and no longer right where Y is wrong once an order that Triton leaves open is another one.
+def _in_another_order(
+    launched: Launched, findings: Sequence[Finding], reinterpret: Reinterpret, seed: int
+) -> list[Finding]:
+    """The findings, made wrong where Y becomes wrong in another of the orders that Triton leaves undefined.
 
-    What is right in the interpreter's order, or in that of one compiler, is right by luck, on both devices alike. Only launches that
-    met such an order are interpreted again. seed: of the other orders.
+    A kernel that is right only in the interpreter's order, or in one compiler's, is right by luck. Only launches in which such an order
+    occurred are interpreted again. seed: of the other orders.
     """
     judged = list(findings)
     left_open = {
@@ -132,7 +143,7 @@ def _in_another_order(launched: Launched, findings: Sequence[Finding], again: Ag
     }
     right = [(one.case, one.config) for one, finding in zip(launched.outcomes, findings, strict=True) if finding.ok]
     asked = [pair for pair in right if pair in left_open]
-    others = {(one.case, one.config): one for one in again(asked, shuffled=seed)}
+    others = {(one.case, one.config): one for one in reinterpret(asked, shuffled=seed)}
     for number, outcome in enumerate(launched.outcomes):
         other = others.get((outcome.case, outcome.config))
         if other is None or other.status not in ("ran", "crash", "timeout"):
@@ -144,8 +155,11 @@ def _in_another_order(launched: Launched, findings: Sequence[Finding], again: Ag
 
 
 def with_fewer_slices(launched: Launched, findings: Sequence[Finding], known: References) -> list[Finding]:
-    """The findings, and those again for which the tolerance allowed for slices that were not seen to add their share: by the
-    interpreter, or where it did not follow the launch and its Y tells nothing, by a GPU in other launches of the config."""
+    """The findings, checked again with a narrower tolerance where fewer slices of K added their share than the tolerance allowed for.
+
+    The interpreter counts these slices. Where it could not follow the launch and Y itself does not tell, the count of the same config's
+    other launches on the GPU is used.
+    """
     watched = launched.watched_by_pair
     judged = list(findings)
     for number, (outcome, finding) in enumerate(zip(launched.outcomes, findings, strict=True)):

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from grader.judging.checking import Finding
-from grader.model import KernelBundle, Outcome, SpeedSample, ToolWatch, Walk
+from grader.model import KernelBundle, Outcome, SanitizerResult, SpeedSample, Walk
 
 
 @dataclass(frozen=True)
@@ -61,4 +61,4 @@ class Judged:
     diagnoses: Sequence[Diagnosis | None] = ()
     watched: Sequence[Outcome] = ()
     memory: Sequence[str] = ()
-    tool: Sequence[ToolWatch] = ()
+    sanitized: Sequence[SanitizerResult] = ()

@@ -1,7 +1,7 @@
 """score: from findings to verdicts, and by the rubric to points.
 
-Of a hidden case a student learns the verdict and the class of its mistake: no message, number, config, time or line of it
-goes into a report, and nothing of it changes what is said of the other cases.
+About a hidden case, a student learns only the verdict and the kind of mistake: none of its messages, numbers, configs, times or lines
+goes into a report, and it changes nothing in what is said about the other cases.
 """
 
 from __future__ import annotations
@@ -9,11 +9,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from grader.judging.checking import Finding
-from grader.judging.correctness import correctness_tests, memory_test
+from grader.judging.correctness_tests import correctness_tests, memory_test
 from grader.judging.judged import Judged
 from grader.judging.points import scored
 from grader.judging.rubric import Rubric, Tiers, load_rubric
-from grader.judging.speed import speed_tests
+from grader.judging.speed_tests import speed_tests
 from grader.labs import Lab
 from grader.model import BuildFacts, ErrorMap, KernelBundle, KernelSource, LabReport, LabStatus, Refusal, TestResult
 
@@ -21,7 +21,7 @@ MAX_ERROR_MAPS = 8
 
 
 def refused(lab: Lab, refusal: Refusal, source: KernelSource | None = None, *, gpu: bool) -> LabReport:
-    """The report of a lab whose kernel was never run. source: where it could be read; gpu: whether speed is graded."""
+    """The report of a lab whose kernel was never run. source: None if it could not be read. gpu: whether speed is graded."""
     rubric = load_rubric()
     gradable = rubric.correctness + (rubric.speed if gpu else 0.0)
     return LabReport(
@@ -68,7 +68,7 @@ def score(lab: Lab, judged: Judged, rubric: Rubric, tiers: Tiers | None) -> LabR
 
 
 def facts_of(lab: Lab, bundle: KernelBundle, capability: int | None) -> dict[int, BuildFacts]:
-    """Of each config the facts of one binary, which a case that is not hidden launches."""
+    """For each config, the facts of one binary that a public case launches."""
     public = {case.name for case in lab.all_cases if not case.hidden}
     launched = {(config, launch.key) for (case, config), launch in bundle.launches.items() if case in public}
     facts: dict[int, BuildFacts] = {}
@@ -79,7 +79,7 @@ def facts_of(lab: Lab, bundle: KernelBundle, capability: int | None) -> dict[int
 
 
 def _error_maps(lab: Lab, findings: Sequence[Finding]) -> tuple[ErrorMap, ...]:
-    """The maps of the first failing cases, one a case; none of a hidden case."""
+    """The error maps of the first failing public cases, one per case."""
     first: dict[str, ErrorMap] = {}
     for finding in findings:
         if finding.errors is not None and finding.errors.wrong and not lab.case(finding.errors.case).hidden:
@@ -125,7 +125,7 @@ def _speed_status(judged: Judged, speed: Sequence[TestResult]) -> str:
 
 
 def _status(lab: Lab, judged: Judged, cases: Sequence[TestResult]) -> tuple[LabStatus, str]:
-    """timeout and crash name labs of which no case at all came to an end; hidden cases have no say."""
+    """ "timeout" and "crash" mean that no public case at all ran to its end."""
     lost = next((outcome.message for outcome in (*judged.outcomes, *judged.watched) if outcome.status == "lost"), "")
     if lost:
         return "not_graded", lost

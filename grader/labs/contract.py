@@ -20,11 +20,11 @@ TILE_NAMES = {
     "N": ("BLOCK_N", "BLOCK_SIZE_N", "BN", "TILE_N", "BLOCK_SIZE_COL"),
     "K": ("BLOCK_K", "BLOCK_SIZE_K", "BK", "TILE_K"),
 }
-"""What kernels usually call the sizes of their tiles, by axis."""
+"""Usual names of tile sizes, by axis."""
 
 
 class Launchable(Protocol):
-    """What must be known of a kernel to launch it and to tell what its accesses met: a Lab says it, and a notebook's step."""
+    """What must be known about a kernel to launch it and to describe its memory accesses. A Lab is one; so is a notebook's step."""
 
     @property
     def parameters(self) -> tuple[Parameter, ...]: ...
@@ -48,12 +48,12 @@ def cdiv(a: int, b: int) -> int:
 
 
 def integers(names: str) -> tuple[Parameter, ...]:
-    """A kernel's integer parameters: sizes and strides, by names with a space between."""
+    """A kernel's integer parameters (sizes and strides), from a string of names separated by spaces."""
     return tuple(Parameter(name, "int") for name in names.split())
 
 
 def tiled_grid(M: int, N: int, K: int, meta: Mapping[str, Constant]) -> Grid:
-    """(cdiv(M, BLOCK_M) * cdiv(N, BLOCK_N), SPLIT_K): one program a tile of Y and a slice of K."""
+    """(cdiv(M, BLOCK_M) * cdiv(N, BLOCK_N), SPLIT_K): one program per tile of Y and slice of K."""
     split_k = meta.get("SPLIT_K", 1)
     tiles = cdiv(M, _size(meta, "BLOCK_M")) * cdiv(N, _size(meta, "BLOCK_N"))
     return (tiles, split_k if isinstance(split_k, int) else 1)
@@ -72,7 +72,7 @@ def dense_operations(problem: Problem) -> int:
 
 
 def block_row_grid(M: int, N: int, K: int, meta: Mapping[str, Constant]) -> Grid:
-    """(cdiv(M, BLOCK_M), N // BLOCK): one program a row tile of X and a block row of W."""
+    """(cdiv(M, BLOCK_M), N // BLOCK): one program per row tile of X and block row of W."""
     return (cdiv(M, _size(meta, "BLOCK_M")), N // _size(meta, "BLOCK"))
 
 
@@ -85,21 +85,21 @@ class Lab:
     reference(problem, roundings): the fp64 answer and its bound; `roundings` is how many slices of K are added in
         fp16 to an output element (grader.labs.slices).
     baseline_weight(problem): the dense fp16 weight [N, K] that cuBLAS multiplies with in the speed cases.
-    timed_inputs(case, generator, device, launches, rare): the inputs of so many launches of a speed case, made by few
-        operations on stacked tensors, because it happens again before every replay. The same generator gives the same
-        bits. Shapes, sparsity and cost stay the same from draw to draw; the traps of the correctness cases are among
-        the values (outliers, scales that saturate, extreme integers). With `rare`, also those that would change the
-        time of a launch: such draws are checked and not timed. `rare_inputs`: whether the lab has such. It is recorded
-        as a CUDA graph, so nothing in it may wait for the GPU or depend on values.
-    project(stack, signs): products of such inputs with signs, float [N, P] of +1 and -1, and bounds; see projection.py.
-        Recorded as well.
-    default_grid(M, N, K, meta): the grid when the student defines none; raises KeyError for a missing meta,
-        ValueError for one that cannot be used.
-    bytes_moved(problem): fewest bytes that one launch can move, each input read once and Y written once.
-    operations(problem): tensor-core operations of one launch, two a multiply-add, on operands of type `operand`.
+    timed_inputs(case, generator, device, launches, rare): the inputs of `launches` launches of a speed case. They are drawn
+        again before every replay, so draw them with few operations on stacked tensors. The same generator must give the same
+        bits. Shapes, sparsity and cost must not vary between draws; the values include the traps of the correctness cases
+        (outliers, saturating scales, extreme integers). With `rare`, also the traps that would change a launch's time: such
+        draws are checked, not timed (`rare_inputs`: whether the lab has any). The function is captured in a CUDA graph, so it
+        must not synchronise or branch on values.
+    project(stack, signs): products of such inputs with random signs, float [N, P] of +1 and -1, and bounds; see projection.py.
+        Captured as well.
+    default_grid(M, N, K, meta): the grid if the student defines none; raises KeyError for a missing meta-parameter,
+        ValueError for an unusable one.
+    bytes_moved(problem): fewest bytes that one launch can move: each input read once, Y written once.
+    operations(problem): tensor-core operations of one launch, two per multiply-add, on operands of type `operand`.
     split_k: whether a config's SPLIT_K means slices of K that are added in fp16 to a Y that arrives zeroed.
-    blind: cases whose right Y is zero whatever the kernel multiplies, each with what it checks all the same.
-    bonus: its points stand apart from those of the course, and a submission without it loses nothing.
+    blind: cases in which Y is zero whatever the kernel multiplies, each with a sentence on what it checks nevertheless.
+    bonus: its points do not count towards the course's, and a submission without it loses nothing.
     """
 
     id: str
@@ -138,7 +138,7 @@ class Lab:
         return self.cases + self.speed_cases
 
     def stacked_problem(self, case: Case, stack: Stack, number: int) -> Problem:
-        """One launch of a stack, as a problem with an output of its own."""
+        """One launch of a stack as a Problem with its own output."""
         tensors = {name: tensor[number] for name, tensor in stack.items()}
         y = next(iter(tensors.values())).new_zeros(case.M, case.N, dtype=torch.float16)
         return Problem({**tensors, self.output: y}, self.scalars(case))

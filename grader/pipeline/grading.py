@@ -1,4 +1,4 @@
-"""The road from a path to a report: read, build, run, check, score. Every arrow is another module's function."""
+"""The pipeline from a path to a report: read, build, run, check, score. Each stage is a function of another module."""
 
 from __future__ import annotations
 
@@ -32,12 +32,12 @@ from grader.model import (
     Profile,
     Refusal,
     Report,
+    SanitizerResult,
     SpeedSample,
     Submission,
-    ToolWatch,
 )
 from grader.pipeline.lab_report import lab_report
-from grader.pipeline.progress import Listener, Progress, unheard
+from grader.pipeline.progress import Listener, Progress, no_listener
 from grader.reading import read
 from grader.reporting.profile_texts import build_texts, profile_texts
 from grader.running import profiler, sanitizer
@@ -48,18 +48,19 @@ if TYPE_CHECKING:
     from grader.running.cuda import CudaRunner
 
 CHECKED_CAPABILITIES = (80, 90)
-"""Without a GPU the `build` check: kernels are compiled for the newest of these, and until their shared memory is allocated for
-the others; in a batch most configs go down to LLVM IR for the newest (`GradeOptions.facts`)."""
+"""What kernels are compiled for without a GPU: to a binary for the newest, until shared memory is allocated for the others. In a batch
+most configs are compiled only to LLVM IR for the newest (`GradeOptions.facts`)."""
 
 
 @dataclass(frozen=True)
 class GradeOptions:
-    """How to grade: device, seed of the inputs (None: from the operating system), sandboxes at once, confinement.
+    """How to grade.
 
-    `capabilities`: what kernels are checked to build for where there is no GPU. `cache`: where binaries of earlier runs may come
-    from, for your own work only. `facts`: whether every config becomes a binary without a GPU too, and the report says what each
-    became; the verdict needs binaries only of configs whose LLVM IR leaves something open. `profile`: whether the fastest configs are
-    profiled on the GPU when all is timed.
+    seed: of the inputs; None: from the operating system. jobs: how many sandboxes at once; None: one per core. confined: whether
+    sandboxes must be confined; None: if possible. case_seconds: the interpreter's limit per launch.
+    capabilities: what kernels are compiled for if there is no GPU. cache: of binaries of earlier runs, for your own work only.
+    facts: whether to compile every config to a binary without a GPU too, and report its facts; the verdict needs a binary only where
+    LLVM IR does not settle whether a config compiles. profile: whether to profile the fastest configs on the GPU after timing.
     """
 
     device: Device
@@ -83,13 +84,13 @@ class GradeOptions:
         return BuildOptions(self.capabilities, scope, self.cores, self.confined, cache=self.cache)
 
     def interpreting(self, cores: int) -> InterpretOptions:
-        """How to launch on the interpreter, in so many sandboxes at once."""
+        """How to launch on the interpreter, in `cores` sandboxes at once."""
         return InterpretOptions(cores, self.confined, self.case_seconds)
 
 
 @dataclass(frozen=True)
 class BuiltKernel:
-    """A lab's kernel as it was read and as data, and the seed of the inputs that it is launched on."""
+    """A lab's kernel as source text and as built, and the seed of its inputs."""
 
     lab: Lab
     source: KernelSource
@@ -107,14 +108,14 @@ class BuiltKernel:
         how: InterpretOptions,
         listen: Callable[[Outcome], None] = lambda outcome: None,
     ) -> list[Outcome]:
-        """These launches on the interpreter."""
+        """Makes these launches, (case, config), on the interpreter."""
         return interpret(self.lab, self.source, self.bundle, self.problems, pairs, how, listen)
 
 
-def launchable(
+def built_or_refused(
     lab: Lab, source: KernelSource | Refusal, bundle: KernelBundle | Refusal, seed: int, *, gpu: bool
 ) -> BuiltKernel | LabReport:
-    """What is there to launch, or the report of a lab of which nothing is. gpu: whether speed is graded."""
+    """The kernel to launch, or the report of a lab whose source or build was refused. gpu: whether speed is graded."""
     if isinstance(source, Refusal):
         return refused(lab, source, gpu=gpu)
     if isinstance(bundle, Refusal):
@@ -123,7 +124,7 @@ def launchable(
 
 
 def grade(
-    path: Path, labs: Sequence[Lab], options: GradeOptions, *, all_labs: bool = False, listen: Listener = unheard
+    path: Path, labs: Sequence[Lab], options: GradeOptions, *, all_labs: bool = False, listen: Listener = no_listener
 ) -> Report:
     """Grades one submission. Raises reading.UnusablePath for a path that cannot be graded."""
     return grade_submission(read(path, labs, all_labs=all_labs), labs, options, listen)
@@ -133,11 +134,13 @@ def grade_submission(
     submission: Submission,
     labs: Sequence[Lab],
     options: GradeOptions,
-    listen: Listener = unheard,
+    listen: Listener = no_listener,
     built: dict[str, KernelBundle] | None = None,
 ) -> Report:
-    """Grades what was read already, such as the cells of a running notebook. built: where to put what was
-    built of each lab, without a GPU, for `with_facts`."""
+    """Grades a submission that was already read, such as the cells of a running notebook.
+
+    built: without a GPU, filled with each lab's bundle, which `with_facts` needs.
+    """
     started = time.monotonic()
     seed = options.seed if options.seed is not None else secrets.randbits(48)
     chosen = [lab for lab in labs if lab.id in submission.labs]
@@ -159,7 +162,7 @@ def grade_submission(
 
 @contextmanager
 def one_thread() -> Iterator[None]:
-    """One torch thread a process: inputs are small, and a pool on cores that run sandboxes only waits for itself."""
+    """Limits torch to one thread: inputs are small, and more threads would compete with the sandboxes for cores."""
     before = torch.get_num_threads()
     torch.set_num_threads(1)
     try:
@@ -186,7 +189,7 @@ def _grade_on_cpu(
     listen: Listener,
     kept: dict[str, KernelBundle],
 ) -> dict[str, LabReport]:
-    """One lab after the other; a lab is judged while the next one is built. torch is not used before the first is built."""
+    """Grades one lab after the other; a lab is judged while the next one is built. torch is not used before the first is built."""
     with ThreadPoolExecutor(max_workers=1) as judges, ExitStack() as until_judged:
         reports: dict[str, Future[LabReport]] = {}
         for lab in labs:
@@ -196,7 +199,7 @@ def _grade_on_cpu(
                 kept[lab.id] = bundle
             if not reports:
                 until_judged.enter_context(one_thread())
-            built = launchable(lab, source, bundle, seed, gpu=False)
+            built = built_or_refused(lab, source, bundle, seed, gpu=False)
             reports[lab.id] = judges.submit(_interpreted(built, options, listen))
         return {lab_id: report.result() for lab_id, report in reports.items()}
 
@@ -208,7 +211,7 @@ def with_facts(
     options: GradeOptions,
     built: Mapping[str, KernelBundle],
 ) -> Report:
-    """The report of a grading without facts, with what each config became: binaries that no verdict needed are made now."""
+    """A report that was graded without facts, with the facts of each config: compiles the binaries that the verdict did not need."""
     found = dict(report.labs)
     for lab in labs:
         source = submission.labs.get(lab.id)
@@ -222,16 +225,16 @@ def with_facts(
 def grade_lab_on_cpu(lab: Lab, source: KernelSource | Refusal, options: GradeOptions, seed: int) -> LabReport:
     """One lab from its source to its report, by Triton's interpreter."""
     bundle = build_lab(lab, source, options.building)
-    return judge_on_cpu(launchable(lab, source, bundle, seed, gpu=False), options)
+    return judge_on_cpu(built_or_refused(lab, source, bundle, seed, gpu=False), options)
 
 
 def judge_on_cpu(built: BuiltKernel | LabReport, options: GradeOptions) -> LabReport:
-    """The second half of `grade_lab_on_cpu`: one lab from what was built, or only read by Triton's front end, to its report."""
-    return _interpreted(built, options, unheard)()
+    """The second half of `grade_lab_on_cpu`: runs and judges a kernel that was built, or only read by Triton's front end."""
+    return _interpreted(built, options, no_listener)()
 
 
 def _interpreted(built: BuiltKernel | LabReport, options: GradeOptions, listen: Listener) -> Callable[[], LabReport]:
-    """Runs every launch now; what it returns judges them."""
+    """Runs every launch now, and returns a function that judges them."""
     if isinstance(built, LabReport):
         return lambda: built
     lab, how = built.lab, options.interpreting(options.cores)
@@ -263,7 +266,7 @@ def _grade_on_gpu(
         judged: dict[str, Future[LabReport]] = {}
         terms = gpu_terms(device, seed)
         for lab in _as_built(labs, builds):
-            built = launchable(lab, submission.labs[lab.id], builds[lab.id].result(), seed, gpu=True)
+            built = built_or_refused(lab, submission.labs[lab.id], builds[lab.id].result(), seed, gpu=True)
             if isinstance(built, LabReport):
                 reports[lab.id] = built
                 continue
@@ -274,19 +277,22 @@ def _grade_on_gpu(
 
 
 def _as_built(labs: Sequence[Lab], builds: Mapping[str, Future[KernelBundle | Refusal]]) -> Iterator[Lab]:
-    """The labs, those first whose kernels are built first."""
+    """The labs, in the order in which their builds finish."""
     lab_of = {builds[lab.id]: lab for lab in labs}
     return (lab_of[build] for build in as_completed(lab_of))
 
 
 @dataclass(frozen=True)
 class GpuRun:
-    """What the GPU showed of one lab's kernels: outcomes of its cases, its speed cases timed, what a tool saw of the accesses of a kernel
-    that the interpreter cannot run, and the profiles that were asked for, or why there are none. Judged by nobody yet."""
+    """Results of one lab's kernel on the GPU, before they are judged.
+
+    sanitized: launches under compute-sanitizer, of a kernel that the interpreter cannot run. profiles: those asked for, or why there are
+    none.
+    """
 
     outcomes: tuple[Outcome, ...]
     samples: tuple[SpeedSample, ...]
-    tool: tuple[ToolWatch, ...] = ()
+    sanitized: tuple[SanitizerResult, ...] = ()
     profiles: tuple[Profile, ...] | str = ()
 
 
@@ -297,9 +303,9 @@ def gpu_build_options(device: Device, jobs: int, confined: bool | None) -> Build
 
 
 def build_lab(
-    lab: Lab, source: KernelSource | Refusal, options: BuildOptions, listen: Listener = unheard
+    lab: Lab, source: KernelSource | Refusal, options: BuildOptions, listen: Listener = no_listener
 ) -> KernelBundle | Refusal:
-    """The lab's kernel as data, or why there is none."""
+    """Builds a lab's kernel; a Refusal if there is no source, or if it does not build."""
     if isinstance(source, Refusal):
         return source
     listen(Progress(lab.id, "describe"))
@@ -307,11 +313,11 @@ def build_lab(
 
 
 def run_on_gpu(
-    runner: CudaRunner, built: BuiltKernel, device: Device, listen: Listener = unheard, *, profile: bool = False
+    runner: CudaRunner, built: BuiltKernel, device: Device, listen: Listener = no_listener, *, profile: bool = False
 ) -> GpuRun:
-    """Runs every correctness case and times every speed case on the runner's GPU; hidden cases last, when all times are taken.
+    """Runs every correctness case and times every speed case on the runner's GPU; hidden cases run last, after all timing.
 
-    profile: profile the fastest config of each speed case, which takes ten seconds or twenty.
+    profile: whether to profile the fastest config of each speed case, which takes ten to twenty seconds.
     """
     from grader.running.cuda import deaths_in
 
@@ -325,7 +331,7 @@ def run_on_gpu(
     samples = runner.speed(
         lab, bundle, boundaries, deaths_in(outcomes), lambda sample: listen(Progress(lab.id, "time", case=sample.case))
     )
-    seen: list[ToolWatch] = []
+    seen: list[SanitizerResult] = []
     if sanitizer.needed(bundle) and device.capability is not None:
         watched = [(outcome.case, outcome.config) for outcome in outcomes if outcome.status == "ran"]
         seen = sanitizer.watch(lab, bundle, watched, seed, device.capability, runner.visible)
@@ -347,9 +353,9 @@ def _profiled(
 
 
 def watch_memory(built: BuiltKernel, options: GradeOptions) -> list[Outcome]:
-    """The launches of the public cases on the interpreter, which sees every access. Runs beside the GPU's work.
+    """Launches the public cases on the interpreter, which checks every memory access, while the GPU is busy.
 
-    One core is left to the process that drives the GPU.
+    Leaves one core to the process that drives the GPU.
     """
     pairs = [pair for pair in launch_pairs(built.lab, built.bundle) if not built.lab.hides(pair[0])]
     pairs.sort(key=lambda pair: math.prod(built.bundle.launches[pair].grid), reverse=True)  # most programs, most time
@@ -359,7 +365,7 @@ def watch_memory(built: BuiltKernel, options: GradeOptions) -> list[Outcome]:
 def _watch_after(
     builds: Iterable[Future[KernelBundle | Refusal]], built: BuiltKernel, options: GradeOptions
 ) -> list[Outcome]:
-    """`watch_memory` once everything is built: the GPU waits for builds, and for nothing that is watched."""
+    """`watch_memory` once everything is built: the GPU waits for builds, so they come first."""
     wait(builds)
     return watch_memory(built, options)
 
@@ -373,7 +379,7 @@ def _judged_after(
 
 
 def gpu_terms(device: Device, seed: int) -> Terms:
-    """By what a lab is judged that ran on this GPU."""
+    """What a lab that ran on this GPU is judged by."""
     assert device.capability is not None
     return Terms(load_rubric(), load_tiers(device.name, device.capability), (device.capability,), seed)
 
@@ -381,10 +387,13 @@ def gpu_terms(device: Device, seed: int) -> Terms:
 def judge_gpu_run(
     built: BuiltKernel, run: GpuRun, watched: Sequence[Outcome], terms: Terms, how: InterpretOptions
 ) -> LabReport:
-    """The report of one lab from what the GPU showed and the interpreter watched. Needs no GPU itself; how: see `lab_report`."""
+    """The report of one lab, from its GPU run and from the launches that the interpreter watched. Needs no GPU.
+
+    how: for further launches on the interpreter.
+    """
     lab, source, bundle = built.lab, built.source, built.bundle
     outcomes = _with_interpreted(built, run.outcomes, watched, how)
-    launched = Launched(lab, source, bundle, built.problems, outcomes, watched, run.samples, run.tool)
+    launched = Launched(lab, source, bundle, built.problems, outcomes, watched, run.samples, run.sanitized)
     report = lab_report(launched, terms, how)
     if isinstance(run.profiles, str):
         texts = build_texts(run.profiles, lab, source, bundle, run.samples, terms.capabilities[0])
@@ -396,7 +405,7 @@ def judge_gpu_run(
 def _with_interpreted(
     built: BuiltKernel, outcomes: Sequence[Outcome], watched: Sequence[Outcome], how: InterpretOptions
 ) -> tuple[Outcome, ...]:
-    """The outcomes of a GPU, and the interpreter's of launches that were not made there: without a GPU they have a verdict too."""
+    """The GPU's outcomes, with the interpreter's in place of launches that were not made there: these get the verdict of a CPU."""
     hidden = [(one.case, one.config) for one in outcomes if one.not_run and built.lab.hides(one.case)]
     known = [*watched, *(built.interpret(hidden, how) if hidden else ())]
     interpreted = {(one.case, one.config): one for one in known if one.status != "unsupported"}
@@ -415,7 +424,7 @@ class _Counter:
 
 
 def launch_pairs(lab: Lab, bundle: KernelBundle, *, compiled: bool = True) -> list[tuple[str, int]]:
-    """What is run: hidden cases last, so that nothing of them can show in the others. compiled: see `assignments`."""
+    """The launches to make, (case, config), hidden cases last, so that they cannot affect the others. compiled: see `assignments`."""
     assigned = assignments(lab, bundle, compiled=compiled)
     pairs = [(case, config) for case, configs in assigned.items() for config in configs]
     return sorted(pairs, key=lambda pair: lab.case(pair[0]).hidden)

@@ -8,7 +8,7 @@ from dataclasses import replace
 from grader.diagnosis.explaining import Failure
 from grader.diagnosis.reasons import reasons
 from grader.judging.checking import Finding
-from grader.judging.judge import Again, Launched, Pair, Terms, judge
+from grader.judging.judge import Launched, Pair, Reinterpret, Terms, judge
 from grader.judging.judged import Reasons
 from grader.model import LabReport, Outcome
 from grader.running.cpu import InterpretOptions, interpret
@@ -30,14 +30,16 @@ def lab_report(
         one = launched
         return reasons(Failure(one.lab, one.source, one.bundle, one.problems, one.outcomes, findings, one.watched, how))
 
-    return judge(launched, terms, interpreted_again(launched, how), explain, checked)
+    return judge(launched, terms, reinterpreter(launched, how), explain, checked)
 
 
-def interpreted_again(launched: Launched, how: InterpretOptions) -> Again:
+def reinterpreter(launched: Launched, how: InterpretOptions) -> Reinterpret:
     """How launches of this kernel are interpreted again."""
 
-    def again(pairs: Sequence[Pair], *, shuffled: int | None = None, poison_masked: bool = False) -> list[Outcome]:
+    def reinterpret(
+        pairs: Sequence[Pair], *, shuffled: int | None = None, poison_masked: bool = False
+    ) -> list[Outcome]:
         options = replace(how, shuffled=shuffled, poison_masked=poison_masked)
         return interpret(launched.lab, launched.source, launched.bundle, launched.problems, pairs, options)
 
-    return again
+    return reinterpret

@@ -40,5 +40,5 @@ class Progress:
 Listener = Callable[[Progress], None]
 
 
-def unheard(progress: Progress) -> None:
+def no_listener(progress: Progress) -> None:
     """Where nobody waits."""

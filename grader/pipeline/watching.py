@@ -17,7 +17,7 @@ from typing import Protocol
 
 from grader.building import BuildOptions, compile_described, read_by_triton
 from grader.judging.checking import Finding, References, check
-from grader.judging.correctness import HIDDEN
+from grader.judging.correctness_tests import HIDDEN
 from grader.judging.judge import Launched, Terms
 from grader.judging.rubric import load_rubric
 from grader.judging.scoring import refused

@@ -14,7 +14,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from grader.compile_errors.refused import pointed, undefined_name
+from grader.compile_errors.source_message import pointed, undefined_name
 from grader.labs import Lab, all_labs, steps_of_lab
 from grader.labs.notebook_step import Step
 from grader.model import KernelSource, Refusal, SourceLine, Submission

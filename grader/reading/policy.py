@@ -13,7 +13,7 @@ import importlib
 from collections.abc import Iterator
 from functools import cache
 
-from grader.compile_errors import refused
+from grader.compile_errors import source_message
 from grader.compile_errors.names import attribute
 from grader.reading.selection import PLAIN_MODULES, Statement
 
@@ -156,11 +156,11 @@ def _statement_violation(statement: Statement, attributes: frozenset[str]) -> st
                 return _import_sentence(statement, node, foreign)
         elif isinstance(node, ast.Attribute):
             if node.attr not in attributes:
-                return refused.unknown_attribute(statement.cell, node, statement.node)
+                return source_message.unknown_attribute(statement.cell, node, statement.node)
         elif isinstance(node, ast.ClassDef) and node is statement.node:
             continue
         elif isinstance(node, ast.ClassDef | ast.AsyncFunctionDef | ast.Global | ast.Nonlocal | ast.Delete | ast.Await):
-            return refused.not_compiled(statement.cell, node)
+            return source_message.not_compiled(statement.cell, node)
     return None
 
 
@@ -184,7 +184,7 @@ def _foreign_call(statement: Statement, imported: set[str]) -> str | None:
     numpy = imported & {"np", "numpy"}
     for node in _within(statement.node) if numpy else ():
         if isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name) and node.value.id in numpy:
-            return refused.pointed(statement.cell, node, *attribute("np", node.attr))
+            return source_message.pointed(statement.cell, node, *attribute("np", node.attr))
     return None
 
 
@@ -209,7 +209,7 @@ def _plain_call(callee: Statement, selected: list[Statement]) -> str | None:
             if isinstance(call, ast.Call) and isinstance(call.func, ast.Name) and call.func.id in plain:
                 cause = f"the kernel calls `{call.func.id}`, which has no @triton.jit"
                 step = "write out what it does with triton.language (tl.) operations on tiles"
-                return refused.pointed(statement.cell, call, cause, step)
+                return source_message.pointed(statement.cell, call, cause, step)
     return None
 
 
@@ -231,7 +231,7 @@ def _import_sentence(statement: Statement, node: ast.AST, module: str) -> str:
     step = f"did you mean `{near[0]}`?" if near else "remove what needs it from the kernel, its grid and its configs"
     if public := _public_home(node):
         step = f"write from {public} import {', '.join(alias.name for alias in node.names)}"  # type: ignore[attr-defined]
-    return refused.pointed(statement.cell, node, cause, step)
+    return source_message.pointed(statement.cell, node, cause, step)
 
 
 def _public_home(node: ast.AST) -> str:
@@ -263,7 +263,7 @@ def _torch_in_kernel(statement: Statement, jitted: set[str], kernel: str) -> str
     for part in statement.node.body:
         for node in ast.walk(part):
             if isinstance(node, ast.Name) and node.id == "torch":
-                return refused.torch_in_kernel(statement.cell, node, statement.node)
+                return source_message.torch_in_kernel(statement.cell, node, statement.node)
             if isinstance(node, ast.Import | ast.ImportFrom | ast.Try | ast.Lambda):
-                return refused.not_compiled(statement.cell, node)
+                return source_message.not_compiled(statement.cell, node)
     return None

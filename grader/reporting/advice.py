@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 import re
 
-from grader.building.facts import multiprocessor
+from grader.building.sm_limits import sm_limits
 from grader.labs import Lab
 from grader.model import BuildFacts, Config, KernelSource
 from grader.parsing import parse
@@ -84,7 +84,7 @@ def _loads(facts: BuildFacts) -> str:
 def _occupancy(facts: BuildFacts, config: Config, capability: int) -> str:
     if facts.warps_per_sm >= FEW_WARPS:
         return ""
-    limits = multiprocessor(capability)
+    limits = sm_limits(capability)
     shared_limited = facts.programs_per_sm < limits.shared_bytes // max(1, facts.registers * 32 * config.num_warps)
     if facts.shared_bytes * (facts.programs_per_sm + 1) > limits.shared_bytes:
         reason, cure = f"{facts.shared_bytes / 1024:.0f} KB of shared memory", "a smaller BLOCK_K or fewer stages"

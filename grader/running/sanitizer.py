@@ -18,7 +18,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from grader.labs import Lab
-from grader.model import KernelBundle, ToolWatch
+from grader.model import KernelBundle, SanitizerResult
 from grader.running.tools import launches, run_tool
 
 SECONDS = 120.0
@@ -69,7 +69,7 @@ def watch(
     capability: int,
     gpu: str,
     tool: str | None = None,
-) -> list[ToolWatch]:
+) -> list[SanitizerResult]:
     """What memcheck saw of these launches, in order; those that it did not come to are missing. Nothing where it is not installed."""
     tool = tool or installed()
     if tool is None:
@@ -135,7 +135,7 @@ def _number(word: str) -> int:
         return 0
 
 
-def watches(progress: str, errors: Sequence[SeenError]) -> list[ToolWatch]:
+def watches(progress: str, errors: Sequence[SeenError]) -> list[SanitizerResult]:
     """Of each launch that the process told of whether memcheck found an error in it. It ends with the first one that does.
 
     Errors that no launch ended with are those of any of them: then none is clean.
@@ -150,7 +150,8 @@ def watches(progress: str, errors: Sequence[SeenError]) -> list[ToolWatch]:
     if errors and all(ended for _, _, ended, _ in launches):
         launches = [(case, config, False, tensors) for case, config, _, tensors in launches]
     return [
-        ToolWatch(case, config, "" if ended else _fault(errors, tensors)) for case, config, ended, tensors in launches
+        SanitizerResult(case, config, "" if ended else _fault(errors, tensors))
+        for case, config, ended, tensors in launches
     ]
 
 

@@ -1,9 +1,9 @@
-"""The clock: student and cuBLAS fp16 in A B B A rounds of recorded launches, nothing the same twice, every output checked.
+"""The clock: times student against cuBLAS fp16 in A B B A rounds of captured launches, with new inputs each time and every output checked.
 
-Tuning: each config runs one launch, then some replays; all of them are checked, and the fastest config without a fault
-races, longer where a tier boundary is near. One replay of the race, nobody knows which, is kept and checked in full
-against fp64 once the module is unloaded; so is the output that a fault is about.
-A time below what bytes and operations take at the GPU's peaks fails; what NVML saw meanwhile goes into the note.
+Tuning: each config runs one launch, then some replays, and all outputs are checked. The fastest config without a fault races, longer
+if a tier boundary is near. One replay of the race, chosen at random, is kept and compared element by element with fp64 once the module
+is unloaded; so is an output in which a fault was found.
+A time below what the bytes and operations take at the GPU's peaks fails. What NVML reports meanwhile goes into the note.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from grader.gpu.limits import Budget, GivenUp
 from grader.gpu.roofline import floor
 from grader.labs import Lab
 from grader.model import Case, Config, KernelBundle, SpeedSample
-from grader.timing.contestants import Baseline, Candidate, Unfit
+from grader.timing.contestants import Baseline, Candidate, FaultyRun
 from grader.timing.freivalds import too_far_together
 from grader.timing.replays import MISFIT, Stage
 from grader.timing.rounds import FIRST_ROUNDS, ROUNDS, Timings, race, rounds_to_go, timed_replay
@@ -29,13 +29,13 @@ from grader.timing.telemetry import watch_current_gpu
 CONTROL_ROUNDS = 25
 TUNING_REPLAYS = 2
 HOPELESS = 2.0
-"""A config whose first launch takes this many times as long as the best one so far is not replayed."""
+"""A config whose first launch takes more than this multiple of the best time so far is not replayed."""
 
 BEHIND = 1.25
-"""A config whose first replay takes this many times as long as the best one so far is not replayed again."""
+"""A config whose first replay takes more than this multiple of the best time so far is not replayed again."""
 
 LAUNCH_OVERHEAD_US = 50.0
-"""A launch without a graph, on a cold kernel, takes longer than in a replay by no more than this."""
+"""A launch without a graph, of a kernel that was just loaded, takes at most this much longer than in a replay."""
 
 TOGETHER = (
     "every replay is within its bound, but together they are too far off; accumulate in fp32 or int32 and round once"
@@ -44,7 +44,8 @@ TOGETHER = (
 
 @dataclass
 class TimingSession:
-    """What outlives the timing of one kernel in a process: the A/A controls by lab and case. processes: the grader's on this GPU."""
+    """What a process keeps from kernel to kernel. controls: log-ratios of the A/A control, by (lab, case). processes: how many of the
+    grader's processes use this GPU."""
 
     controls: dict[tuple[str, str], tuple[float, ...]] = field(default_factory=dict)
     processes: int = 1
@@ -59,10 +60,10 @@ def time_case(
     session: TimingSession,
     budget: Budget,
 ) -> SpeedSample:
-    """Times one speed case: picks the fastest config that is right, then races it against cuBLAS fp16.
+    """Times one speed case: picks the fastest correct config, then races it against cuBLAS fp16.
 
-    Without boundaries there is no tier to be sure of, and the race takes all of its rounds.
-    The first kernel of a session that is timed on a case has the case's control measured as well.
+    boundaries: the tiers' ratios; without them the race takes all of its rounds. The first kernel of a session to be timed on a case has
+    the case's control measured as well.
     """
     with closing(Stage(lab, case, torch.device("cuda"))) as stage, closing(Baseline(stage)) as baseline:
         sample = _time(stage, baseline, bundle, capability, boundaries, session, budget)
@@ -101,10 +102,10 @@ def _time(
             with candidate.kernel:
                 candidate.count_additions()
                 while more := rounds_to_go(timings.log_ratios, boundaries):
-                    timings += race(candidate, baseline, more, watch, candidate.at_times_run_first)
+                    timings += race(candidate, baseline, more, watch, candidate.sometimes_run_first)
                 candidate.finish_check()
-        except Unfit as unfit:
-            raise GivenUp(explain(candidate, unfit)) from None
+        except FaultyRun as faulty:
+            raise GivenUp(explain(candidate, faulty)) from None
         budget.spend(1e-3 * sum(time_ms for pair in timings.a for time_ms in pair))
         message = _in_full(stage, candidate)
     except GivenUp as reason:
@@ -152,7 +153,7 @@ def _tune(
     times_us: dict[int, float],
     wrong: dict[int, str],
 ) -> None:
-    """Adds the time per launch in microseconds of every config, and why a config is wrong or is given up."""
+    """Fills times_us with the microseconds per launch of every config, and `wrong` with why a config is wrong or was given up."""
     cublas_us = baseline.microseconds()
     for config in bundle.configs:
         if bundle.binary(stage.case.name, config.index, capability) is None:
@@ -169,8 +170,8 @@ def _tune(
         try:
             with candidate.kernel:
                 times_us[config.index] = _shortest_us(candidate, best_us, cublas_us, budget)
-        except Unfit as unfit:
-            wrong[config.index] = explain(candidate, unfit)
+        except FaultyRun as faulty:
+            wrong[config.index] = explain(candidate, faulty)
         except GivenUp as reason:
             wrong[config.index] = str(reason)
             if budget.left <= 0:
@@ -178,7 +179,7 @@ def _tune(
 
 
 def _shortest_us(candidate: Candidate, best_us: float, cublas_us: float, budget: Budget) -> float:
-    """Time per launch in microseconds: the shortest of some replays, or of fewer when it is hopeless."""
+    """Microseconds per launch: the shortest of TUNING_REPLAYS replays, or of fewer if the config is too slow to win."""
     case = candidate.stage.case
     single_us = 1e3 * candidate.run_first(1)
     budget.spend(1e-6 * single_us)
@@ -201,19 +202,19 @@ def _shortest_us(candidate: Candidate, best_us: float, cublas_us: float, budget:
     return shortest
 
 
-def explain(candidate: Candidate, unfit: Unfit) -> str:
-    """What was wrong with one run, as a sentence. Checks the worst output in full; the kernel is unloaded by now."""
-    stage, config, evidence = candidate.stage, candidate.config, unfit.evidence
+def explain(candidate: Candidate, faulty: FaultyRun) -> str:
+    """What was wrong with one run, as a sentence. Checks the worst output element by element; the kernel is unloaded by now."""
+    stage, config, evidence = candidate.stage, candidate.config, faulty.evidence
     if evidence.fault != MISFIT:
         return f"{config}: {evidence.fault}"
     assert evidence.outputs is not None
-    finding = stage.check(unfit.draw, evidence.launch, evidence.outputs[evidence.launch], candidate.roundings)
+    finding = stage.check(faulty.draw, evidence.launch, evidence.outputs[evidence.launch], candidate.roundings)
     share = f"{evidence.share:.3g} times what rounding allows in a random projection of its rows"
     return f"{config}: {finding.message or MISFIT} in a launch of the speed case ({share})"
 
 
 def _in_full(stage: Stage, candidate: Candidate) -> str:
-    """Checks the replay that was kept element by element, and the errors of all replays together; "" or what is wrong."""
+    """Checks the kept replay element by element, and the errors of all replays together; "" or what is wrong."""
     kept = candidate.kept
     assert kept is not None
     for launch, y in enumerate(kept.outputs):

@@ -1,11 +1,10 @@
-"""The two that race: a student's kernel, whose every replay is of another graph on other data, and cuBLAS fp16.
+"""The two contestants of a race: a student's kernel, with a new graph and new data for every replay, and cuBLAS fp16.
 
-Both are preceded by the same last steps: the judge's own memory is wiped, the baseline's outputs become NaN, and a buffer
-four times the size of L2 is written and read. Before a student's replay all inputs are new (replays.py), scratch memory is
-zero, and the launches are recorded again, for their new places and order. The checks of a student's replay run while the
-host prepares the baseline's; no student's kernel runs before they are over.
-The dense weights of the baseline are made once a race: they cost more than the race to renew, only cuBLAS reads them,
-and a kernel that found them would hold another replay's weights.
+The same last steps precede both: the judge's own memory is wiped, the baseline's outputs become NaN, and L2 is flushed. Before a
+student's replay all inputs are drawn again (replays.py), scratch memory is zeroed, and the launches are captured again, for their new
+addresses and order. A student's replay is checked while the host prepares the baseline's; no student's kernel runs until that is done.
+The baseline's dense weights are made once per race: renewing them would take longer than the race, only cuBLAS reads them, and a kernel
+that found them would have another replay's weights.
 """
 
 from __future__ import annotations
@@ -21,15 +20,16 @@ from grader.gpu import driver
 from grader.labs import offsets
 from grader.labs.slices import arrives_zeroed, slices
 from grader.model import Config, KernelBundle
+from grader.timing.l2_flush import L2Flush
 from grader.timing.replays import Draw, Evidence, PendingCheck, Stage
-from grader.timing.rounds import Flush, Timings, capture, race, side_stream, timed_replay
+from grader.timing.rounds import Timings, capture, race, side_stream, timed_replay
 
 PREFIX_EVERY = 4
-"""Before about every fourth round, a random number of the first launches runs alone and untimed."""
+"""Before one round in about so many, the first few launches (a random number) run alone and untimed."""
 
 
-class Unfit(Exception):
-    """One run of a kernel left something wrong: its draw and what was seen."""
+class FaultyRun(Exception):
+    """One run of a kernel left something wrong: its draw and the evidence."""
 
     def __init__(self, draw: Draw, evidence: Evidence) -> None:
         super().__init__(evidence.fault)
@@ -52,7 +52,7 @@ class Baseline:
         stage.arena.clear()
         row = -(-case.M * case.N // 128) * 128
         self.outputs = torch.empty(case.launches, row, dtype=torch.float16, device=stage.device)
-        self._flush = Flush()
+        self._flush = L2Flush()
         self.settle = capture(self._settle)
         self._recording = self._recorded()
 
@@ -91,7 +91,7 @@ class Baseline:
         self.graph.replay()
 
     def inspect(self) -> None:
-        """Waits, so that the next replay begins on a GPU that rested as long as before a student's."""
+        """Waits, so that the next replay begins on a GPU that was idle for as long as before a student's."""
         torch.cuda.synchronize()
         self.graph.close()
 
@@ -123,9 +123,9 @@ class ReplayOutputs:
 
 
 class Candidate:
-    """One config's kernel on one case. Its replays raise Unfit when something is wrong with what they left.
+    """One config's kernel on one case. A replay whose outputs or memory are wrong raises FaultyRun.
 
-    `kept_replay`: the number of the replay whose outputs are kept for a check in full.
+    `kept_replay`: the number of the replay whose outputs are kept for a full check.
     """
 
     def __init__(
@@ -160,7 +160,7 @@ class Candidate:
         return draw
 
     def _go(self, draw: Draw, launches: int, stream: int) -> None:
-        """Queues the first so many launches of a draw."""
+        """Queues the first `launches` launches of a draw."""
         case, output = self.stage.case, self.stage.lab.output
         for launch in draw.places.order[:launches]:
             pointers = self.stage.pointers(draw, launch)
@@ -170,7 +170,7 @@ class Candidate:
             self.bound(pointers, stream, scratch)
 
     def count_additions(self) -> None:
-        """Has only those slices widen the tolerance that round Y as a share of it does (labs/offsets.py): two launches, untimed."""
+        """Counts the slices of K that are really added to Y (labs/offsets.py): only they widen the tolerance. Two untimed launches."""
         if self.roundings == 1:
             return
         self.finish_check()
@@ -211,7 +211,7 @@ class Candidate:
         self._under_way = pending, self.graph
 
     def finish_check(self) -> None:
-        """Raises Unfit when the last replay left something wrong. Call it once more after the last one."""
+        """Raises FaultyRun if the last replay left something wrong. Call it once more after the last replay."""
         if self._under_way is None:
             return
         (pending, graph), self._under_way = self._under_way, None
@@ -219,17 +219,17 @@ class Candidate:
         evidence = self.stage.finish_check(pending, keep=keep)
         graph.close()
         if evidence.fault:
-            raise Unfit(pending.draw, evidence)
+            raise FaultyRun(pending.draw, evidence)
         if keep:
             assert evidence.outputs is not None
             self.kept = ReplayOutputs(pending.draw, evidence.outputs)
         self.mean_squares.append(evidence.mean_square)
 
     def run_first(self, launches: int) -> float:
-        """Runs the first so many launches of a draw with rare traps, without a graph; milliseconds, not to be trusted.
+        """Runs the first `launches` launches of a draw with rare traps, without a graph; returns milliseconds, only an estimate.
 
-        For the kernel it is the beginning of a timed replay. Outputs of launches that do not run must stay untouched,
-        which tells a kernel that does the work of its successors.
+        To the kernel this looks like the beginning of a timed replay. Outputs of launches that do not run must stay untouched, which
+        exposes a kernel that does the work of later launches.
         """
         self.finish_check()
         draw = self._renew(rare=True)
@@ -241,10 +241,10 @@ class Candidate:
         end.record(stream)
         evidence = self.stage.inspect(draw, draw.places.order[:launches], self.roundings)
         if evidence.fault:
-            raise Unfit(draw, evidence)
+            raise FaultyRun(draw, evidence)
         return float(start.elapsed_time(end))
 
-    def at_times_run_first(self) -> None:
+    def sometimes_run_first(self) -> None:
         """`run_first` of a random number of launches, before about one round in PREFIX_EVERY."""
         if secrets.randbelow(PREFIX_EVERY) == 0:
             self.run_first(1 + secrets.randbelow(self.stage.case.launches))

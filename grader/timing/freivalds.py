@@ -13,7 +13,7 @@ the lab allows row m, as `row_bound` puts it together.
   (Laurent and Massart, Annals of Statistics 28, lemma 1; signs have the smaller moments). This one sees errors that
   are everywhere and small, such as an accumulator in fp16 that K = 4096 products go through.
 
-B_m is the row norm of the lab's elementwise bound (labs/bound.py) with the root of the number of fp32 additions and of
+B_m is the row norm of the lab's elementwise bound (labs/tolerance.py) with the root of the number of fp32 additions and of
 fp16 roundings in place of the number, as its Frobenius bound has it:
 
     B_m = u16 (1 + root) |y_m| + u16 root G_m + 2 K u32 G_m + roundings sqrt(N) 2^-25 + permitted_m
@@ -30,8 +30,8 @@ from dataclasses import dataclass
 
 import torch
 
-from grader.labs.bound import FP16_UNDERFLOW, U_FP16, U_FP32
 from grader.labs.projection import Projected, half_product, row_norms
+from grader.labs.tolerance import FP16_UNDERFLOW, U_FP16, U_FP32
 
 ACCUMULATION = 2.0
 """Tensor cores truncate aligned products instead of rounding each addition; twice K u32 covers that."""

@@ -1,4 +1,4 @@
-"""A B B A rounds of two contestants: event times of every replay, held against the host's clock."""
+"""A B B A rounds of two contestants: event times of every replay, checked against the host's clock."""
 
 from __future__ import annotations
 
@@ -22,12 +22,12 @@ FIRST_ROUNDS = 12
 ROUNDS = 45
 EXTRA_ROUNDS = 135
 NEAR = 0.03
-"""A race ends after its first rounds when no tier boundary is this near to the interval of the ratio."""
+"""A race ends after its first rounds unless a tier boundary is this close to the interval of the ratio."""
 
 WALL_TOLERANCE = 1.02
 WALL_SLACK_MS = 0.05
-LOOK_EVERY = 5
-"""NVML is asked in every fifth round, while the GPU is busy with it."""
+NVML_EVERY = 5
+"""NVML is read once in so many rounds, while the GPU is busy with the round."""
 
 
 class ClockFault(RuntimeError):
@@ -36,7 +36,7 @@ class ClockFault(RuntimeError):
 
 @dataclass(frozen=True)
 class Timings:
-    """Milliseconds of each replay, in rounds A1 B1 B2 A2: `a` holds the (A1, A2), `b` the (B1, B2)."""
+    """Milliseconds of each replay, for rounds A1 B1 B2 A2. a: (A1, A2) of each round. b: (B1, B2)."""
 
     a: tuple[Pair, ...]
     b: tuple[Pair, ...]
@@ -46,7 +46,7 @@ class Timings:
 
     @property
     def log_ratios(self) -> tuple[float, ...]:
-        """One number a round: log((B1 + B2) / (A1 + A2))."""
+        """For each round, log((B1 + B2) / (A1 + A2))."""
         return tuple(math.log((b1 + b2) / (a1 + a2)) for (a1, a2), (b1, b2) in zip(self.a, self.b, strict=True))
 
     @property
@@ -68,9 +68,9 @@ def median(values: Sequence[float]) -> float:
 
 
 def capture(work: Callable[[], None]) -> torch.cuda.CUDAGraph:
-    """A graph of what `work` launches; it runs once before, so that lazy set-up stays out.
+    """Captures what `work` launches in a graph; `work` runs once before, so that lazy initialisation is not captured.
 
-    torch.cuda.graph does the same, and gives all unused memory back to the driver each time, which takes longer.
+    torch.cuda.graph does the same, but returns all unused memory to the driver each time, which takes longer.
     """
     side = side_stream()
     side.wait_stream(torch.cuda.current_stream())
@@ -85,9 +85,9 @@ def capture(work: Callable[[], None]) -> torch.cuda.CUDAGraph:
 
 @contextmanager
 def recording(graph: torch.cuda.CUDAGraph, pool: Any = None) -> Iterator[None]:
-    """Records what the current stream is given into a graph, whose memory comes from the pool with this id.
+    """Captures what is launched on the current stream in a graph, whose memory comes from the pool with this id.
 
-    Garbage collection waits: PyTorch's allocator aborts the process when a memory pool is freed during a capture.
+    Garbage collection is off meanwhile: PyTorch's allocator aborts the process if a memory pool is freed during a capture.
     """
     collects = gc.isenabled()
     gc.disable()
@@ -104,7 +104,7 @@ def recording(graph: torch.cuda.CUDAGraph, pool: Any = None) -> Iterator[None]:
 
 @functools.cache
 def side_stream() -> torch.cuda.Stream:
-    """The stream of all captures: one, because cuBLAS keeps memory for each stream that it was called on."""
+    """The one stream of all captures, because cuBLAS keeps a workspace for each stream that it was called on."""
     return torch.cuda.Stream()
 
 
@@ -115,7 +115,7 @@ class Replayable(Protocol):
 
 
 def timed_replay(graph: Replayable) -> tuple[torch.cuda.Event, torch.cuda.Event]:
-    """Replays between two events; ask for their distance after a synchronisation."""
+    """Replays between two events; read their elapsed time after a synchronisation."""
     start, end = torch.cuda.Event(enable_timing=True), torch.cuda.Event(enable_timing=True)
     stream = torch.cuda.current_stream(torch.cuda.current_device())
     start.record(stream)
@@ -128,18 +128,18 @@ class Contestant(Protocol):
     """One of the two in a race. Only `replay` is timed."""
 
     def prepare(self) -> None:
-        """Queues what comes before a replay; the last of it keeps the GPU busy while the replay is queued."""
+        """Queues the work before a replay; the last of it keeps the GPU busy until the replay is queued."""
 
     def replay(self) -> None:
         """Queues what is timed."""
 
     def inspect(self) -> None:
-        """Looks at what a replay left."""
+        """Inspects what a replay left behind."""
 
 
 @dataclass(frozen=True)
 class Captured:
-    """A contestant whose launches are always the same: a graph, and the graph that is replayed before it."""
+    """A contestant that always replays the same graph, after the graph `before`."""
 
     graph: torch.cuda.CUDAGraph
     before: torch.cuda.CUDAGraph
@@ -151,21 +151,8 @@ class Captured:
         self.graph.replay()
 
     def inspect(self) -> None:
-        """Waits, so that every replay of a round begins on a GPU that rested."""
+        """Waits, so that every replay of a round begins on an idle GPU."""
         torch.cuda.synchronize()
-
-
-class Flush:
-    """Fills L2 with the lines of a buffer of its own, four times as large, which is rewritten first."""
-
-    def __init__(self) -> None:
-        l2_bytes = max(torch.cuda.get_device_properties().L2_cache_size, 32 << 20)
-        self._filler = torch.zeros(l2_bytes, dtype=torch.float32, device="cuda")
-        self._sum = torch.zeros((), device="cuda")
-
-    def __call__(self) -> None:
-        self._filler.zero_()
-        torch.sum(self._filler, dim=0, out=self._sum)
 
 
 def race(
@@ -173,8 +160,8 @@ def race(
 ) -> Timings:
     """Times `a` and `b` in A B B A rounds; `between` is called before each round.
 
-    A round is repeated, as often as there are rounds, when the GPU began a replay before the host had queued all of it: the time may hold
-    what the GPU waited for a host whose cores were busy. Raises ClockFault when the events of a round claim more time than passed there.
+    A round is repeated, `rounds` times at most, if the GPU began a replay before the host had queued all of it: then its time may include
+    waiting for a busy host. Raises ClockFault if the events of a round add up to more time than passed on the host.
     """
     pairs_a: list[Pair] = []
     pairs_b: list[Pair] = []
@@ -189,12 +176,12 @@ def race(
             late = start.query() or late
             events.append((start, end))
             one.inspect()
-        if watch and (len(pairs_a) + repeated) % LOOK_EVERY == 0:
+        if watch and (len(pairs_a) + repeated) % NVML_EVERY == 0:
             watch.sample()
         torch.cuda.synchronize()
         wall_ms = 1e3 * (time.perf_counter() - began)
         a1, b1, b2, a2 = (start.elapsed_time(end) for start, end in events)
-        hold_against_wall((a1, b1, b2, a2), wall_ms)
+        check_against_wall_clock((a1, b1, b2, a2), wall_ms)
         if late and repeated < rounds:
             repeated += 1
             continue
@@ -204,9 +191,9 @@ def race(
 
 
 def rounds_to_go(log_ratios: Sequence[float], boundaries: Sequence[float]) -> int:
-    """How many rounds a race takes next, after those whose ratios are given; 0 when the tier is certain enough.
+    """How many more rounds to time, given the ratios of those done; 0 if the tier is certain enough.
 
-    Without boundaries there is no tier to be sure of, and it takes ROUNDS.
+    Without boundaries there are no tiers, and a race takes ROUNDS rounds.
     """
     done = len(log_ratios)
     if done == 0:
@@ -217,8 +204,8 @@ def rounds_to_go(log_ratios: Sequence[float], boundaries: Sequence[float]) -> in
     return EXTRA_ROUNDS if done == ROUNDS and measured.near(boundaries) else 0
 
 
-def hold_against_wall(spans_ms: Sequence[float], wall_ms: float) -> None:
-    """Raises ClockFault for spans that are no times, or that together outlast the wall clock around them."""
+def check_against_wall_clock(spans_ms: Sequence[float], wall_ms: float) -> None:
+    """Raises ClockFault for spans that are not valid times, or that add up to more than the wall-clock time around them."""
     if not all(math.isfinite(span) and span > 0 for span in spans_ms):
         raise ClockFault(
             f"an event time of {min(spans_ms)} ms is not a valid time; restart the GPU's process and grade again"

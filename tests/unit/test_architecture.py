@@ -136,7 +136,7 @@ WHY_SO_MANY = {
     "tokens": "five independent options, a line or two each",
     "report": "a list of kinds, one a line",
     "_before": "a branch for each operation that addresses are made with, which share where its inputs lie",
-    "launchable": "one pass over public and hidden launches, in comprehensions",
+    "drop_uncompilable": "one pass over public and hidden launches, in comprehensions",
     **dict.fromkeys(MANY_QUESTIONS, QUESTIONS),
 }
 """Functions with more branches than that, and why they are not several."""

@@ -141,12 +141,12 @@ class _Reader:
         return {
             "divisions": _count(DIVISION, inside),
             "multiplications": _count(MULTIPLICATION, inside),
-            "sums_to_float": sum(
+            "accumulator_to_float": sum(
                 register in sums for number, register in self.converted.items() if first <= number <= last
             ),
-            "to_float": _count(TO_FLOAT, inside),
-            "to_float_outside": _count(TO_FLOAT, outside),
-            "to_integer": _count(TO_INTEGER, inside),
+            "int_to_float": _count(TO_FLOAT, inside),
+            "int_to_float_outside": _count(TO_FLOAT, outside),
+            "float_to_int": _count(TO_INTEGER, inside),
             "float_instructions": sum(bool(FLOAT_WORK.match(name) or TO_INTEGER.match(name)) for name in inside),
             "shared_store_bytes": sum(map(_stored, inside)),
             "async_copies": _count(ASYNC_COPY, inside),

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import torch
 
-from grader.labs.bound import matmul_reference
 from grader.labs.contract import Lab, block_row_grid, integers
 from grader.labs.inputs import (
     activations,
@@ -15,6 +14,7 @@ from grader.labs.inputs import (
     timed_activations,
 )
 from grader.labs.projection import Projected, Stack, half_product, row_norms
+from grader.labs.tolerance import matmul_reference
 from grader.model import Case, Parameter, Problem, Reference
 
 BLOCK = 32

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import torch
 
-from grader.labs.bound import U_FP16, weight_only_reference
 from grader.labs.contract import Lab, integers
 from grader.labs.gptq.packing import levels, pack_weight, pack_zeros, spread
 from grader.labs.inputs import (
@@ -19,6 +18,7 @@ from grader.labs.inputs import (
     uniform,
 )
 from grader.labs.projection import Projected, Stack, half_product, row_norms
+from grader.labs.tolerance import U_FP16, weight_only_reference
 from grader.model import Case, Parameter, Problem, Reference
 
 CASES = (

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import torch
 
-from grader.labs.bound import U_FP16, weight_only_reference
 from grader.labs.contract import Lab, integers
 from grader.labs.inputs import (
     activations,
@@ -20,6 +19,7 @@ from grader.labs.inputs import (
     unpack_int4,
 )
 from grader.labs.projection import Projected, Stack, half_product, row_norms
+from grader.labs.tolerance import U_FP16, weight_only_reference
 from grader.model import Case, Parameter, Problem, Reference
 
 CASES = (

@@ -36,7 +36,9 @@ def _scalings(facts: ConfigFacts) -> float:
 def _on_a_weight(facts: ConfigFacts) -> float:
     """Float instructions, and conversions to floats, that the loop spends on one weight."""
     loop = facts.iteration
-    return (loop.to_float + loop.float_instructions) * facts.threads / (facts.size("BLOCK_N") * facts.size("BLOCK_K"))
+    return (
+        (loop.int_to_float + loop.float_instructions) * facts.threads / (facts.size("BLOCK_N") * facts.size("BLOCK_K"))
+    )
 
 
 READ = counted(lambda facts: facts.counted.tensors["qweight_ptr"].loaded)
@@ -84,7 +86,7 @@ SPEED_STEPS = (
         quantity=compiled(_on_a_weight),
         demands=(
             Demand(
-                compiled(lambda facts: facts.iteration.to_float),
+                compiled(lambda facts: facts.iteration.int_to_float),
                 "The loop converts no integer to a float.",
                 "The loop converts {found} integers to floats, per iteration and thread: one conversion for each weight.",
                 at_most=0,

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import torch
 
-from grader.labs.bound import matmul_reference
 from grader.labs.contract import Lab, integers
 from grader.labs.inputs import (
     activations,
@@ -18,6 +17,7 @@ from grader.labs.inputs import (
     uniform,
 )
 from grader.labs.projection import Projected, Stack, half_product, row_norms
+from grader.labs.tolerance import matmul_reference
 from grader.model import Case, Parameter, Problem, Reference
 
 TIE_WIDTH = 4 * 127 * 2.0**-24

@@ -31,7 +31,9 @@ def _x_elements(facts: ConfigFacts) -> float:
 def _rescales(facts: ConfigFacts) -> float:
     """How often an element of Y is turned from int32 to fp32 in the whole sum along K."""
     of_a_thread = facts.size("BLOCK_M") * facts.size("BLOCK_N") / facts.threads
-    return (facts.iteration.sums_to_float * facts.iterations + facts.iteration.to_float_outside) / of_a_thread
+    return (
+        facts.iteration.accumulator_to_float * facts.iterations + facts.iteration.int_to_float_outside
+    ) / of_a_thread
 
 
 def _wasted(facts: ConfigFacts) -> float:
@@ -57,7 +59,7 @@ SPEED_STEPS = (
         quantity=compiled(_rescales),
         demands=(
             Demand(
-                compiled(lambda facts: facts.iteration.sums_to_float),
+                compiled(lambda facts: facts.iteration.accumulator_to_float),
                 "The loop converts no sum to floats: the accumulator stays int32.",
                 "The loop converts {found} integers from tl.dot to floats, per iteration and thread.",
                 at_most=0,
@@ -96,7 +98,7 @@ SPEED_STEPS = (
         quantity=compiled(lambda facts: facts.iteration.float_instructions / _x_elements(facts)),
         demands=(
             Demand(
-                compiled(lambda facts: facts.iteration.to_integer),
+                compiled(lambda facts: facts.iteration.float_to_int),
                 "No instruction of the loop rounds a float or converts it to an integer.",
                 "{found} instructions round a float or convert it to an integer, per iteration and thread: "
                 "they run at a fraction of the rate of a multiply-add.",

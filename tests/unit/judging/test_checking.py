@@ -16,9 +16,9 @@ from grader.judging.checking import (
     Finding,
     check,
     compare,
-    defined,
     describe_case,
     order_left_open,
+    reject_undefined,
 )
 from grader.judging.slice_sums import Added
 from grader.labs import get_lab
@@ -87,8 +87,8 @@ def test_the_element_that_is_shown_is_the_farthest_beyond_its_bound():
     ("places", "everywhere", "outside", "words"),
     [
         ([(ROWS, COLUMNS)], False, "", "no element of Y was written, or all are NaN"),
-        ([(ROWS, COLUMNS)], True, "", "all of Y is NaN, though each element was stored: check what it is computed from"),
-        ([(ROWS, COLUMNS)], True, "x_ptr", "all of Y is NaN, though each element was stored: what is read outside x is NaN here"),
+        ([(ROWS, COLUMNS)], True, "", "all of Y is NaN, although every element was stored: check the values it is computed from"),
+        ([(ROWS, COLUMNS)], True, "x_ptr", "all of Y is NaN, although every element was stored: reads outside x give NaN here"),
         ([(slice(4, 16), COLUMNS)], False, "", "384 of 512 elements of Y were never written, or are NaN, all in rows 4 to 15"),
         ([(3, COLUMNS)], True, "", "32 of 512 elements of Y are NaN, all in row 3, and were stored: check"),
         ([(3, COLUMNS)], True, "qweight_ptr", "32 of 512 elements of Y are NaN, all in row 3, and were stored: check"),
@@ -203,16 +203,16 @@ UNORDERED = [
 @pytest.mark.parametrize(("found", "words"), UNORDERED, ids=[found.fault for found, _ in UNORDERED])
 def test_a_right_y_that_depends_on_an_order_or_a_broken_promise_is_wrong(found, words):
     watched = Outcome("one", 0, "ran", memory=(MemoryFinding("load", "outside", 2), found))
-    finding = defined(Finding(True, ""), watched)
+    finding = reject_undefined(Finding(True, ""), watched)
     assert (finding.ok, finding.message, finding.unordered) == (not words, words, bool(words))
     wrong = Finding(False, "wrong")
-    assert defined(wrong, watched) == wrong
+    assert reject_undefined(wrong, watched) == wrong
 
 
 def test_two_kinds_of_order_are_that_of_programs():
     watched = Outcome("one", 0, "ran", memory=(UNORDERED[0][0], UNORDERED[1][0]))
-    assert defined(Finding(True, ""), watched).message == ORDER_OF_PROGRAMS
-    assert defined(Finding(True, ""), Outcome("one", 0, "ran")).ok
+    assert reject_undefined(Finding(True, ""), watched).message == ORDER_OF_PROGRAMS
+    assert reject_undefined(Finding(True, ""), Outcome("one", 0, "ran")).ok
 
 
 def test_an_order_left_open_is_said_with_its_first_lines():

@@ -7,12 +7,12 @@ from dataclasses import replace
 import pytest
 
 from grader.judging.checking import Finding
-from grader.judging.correctness import memory_test
+from grader.judging.correctness_tests import memory_test
 from grader.judging.judged import Judged
 from grader.judging.rubric import load_rubric
 from grader.judging.scoring import score
 from grader.labs import get_lab
-from grader.model import Config, KernelBundle, MadeModule, Outcome, ToolWatch
+from grader.model import Config, KernelBundle, MadeModule, Outcome, SanitizerResult
 
 
 def outcome(case, status, message=""):
@@ -45,11 +45,11 @@ NAMES = [case.name for case in LAB.cases]
 WHY = "w8a8.py line 9: inline assembly runs on a GPU only; the interpreter cannot run it"
 
 
-def points_of(watched, tool=()):
+def points_of(watched, sanitized=()):
     """The memory test of a kernel that a GPU found right in three cases: status, points and message."""
     bundle = KernelBundle(LAB.id, (Config(0, {}, 4, 2),), {}, {}, MadeModule("", LAB.kernel, ()))
     outcomes = [outcome(name, "ran") for name in NAMES]
-    judged = Judged(bundle, (90,), outcomes, [Finding(True, "")] * 3, [], watched=watched, tool=tool)
+    judged = Judged(bundle, (90,), outcomes, [Finding(True, "")] * 3, [], watched=watched, sanitized=sanitized)
     rubric = load_rubric()
     report = score(LAB, judged, rubric, None)
     memory = next(test for test in report.tests if test.kind == "memory")
@@ -84,13 +84,14 @@ def test_nothing_seen_gives_nothing_and_says_so():
 
 def test_what_a_tool_saw_on_the_gpu_counts():
     watched = [unseen(name) for name in NAMES]
-    status, share, message, whole = points_of(watched, [ToolWatch(name, 0) for name in NAMES])
+    status, share, message, whole = points_of(watched, [SanitizerResult(name, 0) for name in NAMES])
     assert (status, share, whole) == ("passed", 1.0, 1.0)
     assert "3 launches, as compute-sanitizer saw" in message
-    status, share, message, _ = points_of(watched, [ToolWatch(NAMES[0], 0)])
+    status, share, message, _ = points_of(watched, [SanitizerResult(NAMES[0], 0)])
     assert status == "passed"
     assert 0 < share < 0.6
     assert f"not seen: {NAMES[1]}" in message
-    status, share, message, _ = points_of(watched, [ToolWatch(NAMES[0], 0), ToolWatch(NAMES[1], 0, "reads 4 bytes, 16 bytes after x")])
+    faulty = SanitizerResult(NAMES[1], 0, "reads 4 bytes, 16 bytes after x")
+    status, share, message, _ = points_of(watched, [SanitizerResult(NAMES[0], 0), faulty])
     assert (status, share) == ("failed", 0.0)
     assert message == f"the kernel reads 4 bytes, 16 bytes after x (in `{NAMES[1]}`, config 0)"

@@ -9,7 +9,7 @@ import sys
 import pytest
 
 from grader.labs import get_lab
-from grader.model import Config, KernelBundle, MadeModule, ToolWatch
+from grader.model import Config, KernelBundle, MadeModule, SanitizerResult
 from grader.running import sanitizer
 from grader.running.sanitizer import SeenError, read_report, watches
 
@@ -48,7 +48,7 @@ def test_errors_are_read():
 
 def test_the_launch_that_ended_with_an_error_has_it():
     found = watches(told(("one_tile", True), ("k_tail", False)), read_report(REPORT))
-    assert found[0] == ToolWatch("one_tile", 0)
+    assert found[0] == SanitizerResult("one_tile", 0)
     assert found[1].fault.startswith("reads 16 bytes, 17 bytes after x, in program (3 1 0), as compute-sanitizer saw; ")
 
 
@@ -58,7 +58,7 @@ def test_errors_that_no_launch_ended_with_leave_none_clean():
 
 def test_what_is_not_told_is_not_seen():
     assert watches("", read_report(REPORT)) == []
-    assert watches("nonsense\n{}\n[1]\n" + told(("one_tile", True)), []) == [ToolWatch("one_tile", 0)]
+    assert watches("nonsense\n{}\n[1]\n" + told(("one_tile", True)), []) == [SanitizerResult("one_tile", 0)]
 
 
 UNITS = {
@@ -109,7 +109,7 @@ def tool(tmp_path, then=""):
 
 
 def test_what_was_launched_under_the_tool_is_seen(tmp_path):
-    assert sanitizer.watch(LAB, BUNDLE, PAIRS, 1, 90, "0", tool(tmp_path)) == [ToolWatch("one_tile", 0), ToolWatch("k_tail", 0)]
+    assert sanitizer.watch(LAB, BUNDLE, PAIRS, 1, 90, "0", tool(tmp_path)) == [SanitizerResult("one_tile", 0), SanitizerResult("k_tail", 0)]
 
 
 def test_a_tool_that_hangs_is_ended(tmp_path, monkeypatch):

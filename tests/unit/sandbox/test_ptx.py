@@ -46,8 +46,8 @@ def test_one_turn_of_the_innermost_loop_is_counted():
     facts = loop_facts(PTX, 8)
     assert facts is not None
     assert (facts.divisions, facts.multiplications, facts.async_copies) == (1, 1, 1)
-    assert (facts.sums_to_float, facts.to_float_outside) == (1, 1), "a conversion of no sum is none"
-    assert facts.to_integer == 2
+    assert (facts.accumulator_to_float, facts.int_to_float_outside) == (1, 1), "a conversion of no sum is none"
+    assert facts.float_to_int == 2
     assert facts.float_instructions == 7, "those that read a float"
     assert facts.shared_store_bytes == 16
     assert facts.products == 2 * 64 * 32 * 32 * 2, "8 warps are two groups"

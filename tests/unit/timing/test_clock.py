@@ -15,7 +15,7 @@ from grader.timing.rounds import (
     ROUNDS,
     ClockFault,
     Timings,
-    hold_against_wall,
+    check_against_wall_clock,
     median,
     rounds_to_go,
 )
@@ -45,14 +45,14 @@ def test_unknown_peaks_bind_nothing():
 
 
 def test_spans_within_the_wall_pass():
-    hold_against_wall((1.0, 1.1, 1.1, 1.0), 4.3)
-    hold_against_wall((0.01, 0.01, 0.01, 0.01), 0.039)
+    check_against_wall_clock((1.0, 1.1, 1.1, 1.0), 4.3)
+    check_against_wall_clock((0.01, 0.01, 0.01, 0.01), 0.039)
 
 
 @pytest.mark.parametrize("spans", [(2.0, 2.0, 2.0, 2.0), (1.0, math.nan, 1.0, 1.0), (1.0, 0.0, 1.0, 1.0)])
 def test_spans_that_cannot_be_are_a_fault(spans):
     with pytest.raises(ClockFault):
-        hold_against_wall(spans, 4.3)
+        check_against_wall_clock(spans, 4.3)
 
 
 def test_timings_pair_rounds_and_add_up():

@@ -11,7 +11,7 @@ from typing import Any
 from grader.judging.checking import Finding, describe_case
 from grader.judging.judged import Diagnosis, Judged
 from grader.labs import Lab
-from grader.model import Case, Outcome, TestResult, TestStatus, ToolWatch
+from grader.model import Case, Outcome, SanitizerResult, TestResult, TestStatus
 
 HIDDEN = "the output is wrong; this case's data is hidden"
 MAX_NAMED = 4
@@ -83,41 +83,43 @@ def memory_test(lab: Lab, judged: Judged) -> TestResult:
     """The memory test. Hidden cases have no say in it. Cases of which a launch was seen by nobody are told: they give no points for it."""
     outcomes = [outcome for outcome in judged.outcomes if not lab.case(outcome.case).hidden]
     watched = [outcome for outcome in judged.watched if not lab.case(outcome.case).hidden]
-    status, message = _memory_verdict(judged.memory, outcomes, watched, judged.tool)
+    status, message = _memory_verdict(judged.memory, outcomes, watched, judged.sanitized)
     metrics: dict[str, Any] = {"seen": True} if judged.memory else {}
-    if status == "passed" and (unseen := _unseen(outcomes, watched, judged.tool)):
+    if status == "passed" and (unseen := _unseen(outcomes, watched, judged.sanitized)):
         metrics["unseen"] = unseen
     return TestResult("memory", "memory", status, 0.0, 0.0, message, metrics=metrics)
 
 
 def _memory_verdict(
-    found: Sequence[str], outcomes: Sequence[Outcome], watched: Sequence[Outcome], tool: Sequence[ToolWatch]
+    found: Sequence[str], outcomes: Sequence[Outcome], watched: Sequence[Outcome], sanitized: Sequence[SanitizerResult]
 ) -> tuple[TestStatus, str]:
-    """tool: launches whose accesses a tool on the GPU saw."""
+    """sanitized: launches that ran under compute-sanitizer."""
     if found:
         return "failed", "\n".join(found)
     broken = dict.fromkeys(outcome.case for outcome in outcomes if outcome.overrun or outcome.changed)
     if broken:
         return "failed", f"wrote outside its output, in {', '.join(broken)}; grade with DEVICE=cpu to see the line"
-    if fault := next((one for one in tool if one.fault), None):
+    if fault := next((one for one in sanitized if one.fault), None):
         return "failed", f"the kernel {fault.fault} (in `{fault.case}`, config {fault.config})"
     if unfinished := _unfinished(watched):
         return "failed", unfinished
-    ended, unseen = sum(outcome.status == "ran" for outcome in watched), _unseen(outcomes, watched, tool)
+    ended, unseen = sum(outcome.status == "ran" for outcome in watched), _unseen(outcomes, watched, sanitized)
     said = [f"every access inside its tensor in {ended} launches"] if ended else []
     said += (
-        [f"every access inside an allocation in {len(tool)} launches, as compute-sanitizer saw on the GPU"]
-        if tool
+        [f"every access inside an allocation in {len(sanitized)} launches, as compute-sanitizer saw on the GPU"]
+        if sanitized
         else []
     )
     if unseen:
         said.append(_not_seen(unseen, outcomes, watched))
-    return "passed" if ended or tool else "skipped", "; ".join(said) or "no launch could be checked here"
+    return "passed" if ended or sanitized else "skipped", "; ".join(said) or "no launch could be checked here"
 
 
-def _unseen(outcomes: Sequence[Outcome], watched: Sequence[Outcome], tool: Sequence[ToolWatch]) -> list[str]:
+def _unseen(outcomes: Sequence[Outcome], watched: Sequence[Outcome], sanitized: Sequence[SanitizerResult]) -> list[str]:
     """Cases with a launch whose accesses nobody saw."""
-    seen = {(one.case, one.config) for one in watched if one.status == "ran"} | {(one.case, one.config) for one in tool}
+    seen = {(one.case, one.config) for one in watched if one.status == "ran"} | {
+        (one.case, one.config) for one in sanitized
+    }
     blind = [one for one in outcomes if (one.case, one.config) not in seen and one.status in ("ran", "unsupported")]
     return list(dict.fromkeys(one.case for one in blind))
 

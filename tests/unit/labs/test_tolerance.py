@@ -9,9 +9,9 @@ from hypothesis import strategies as st
 
 from grader.judging.checking import compare
 from grader.labs import all_labs
-from grader.labs.bound import additions, matmul_reference
 from grader.labs.inputs import laid_out, layout_strides, pack_int4, quantise_rows, unpack_int4
 from grader.labs.problems import make_problem
+from grader.labs.tolerance import additions, matmul_reference
 
 LABS = list(all_labs().values())
 SIZES = st.integers(1, 40)

@@ -1,4 +1,4 @@
-"""How far from the exact product a right kernel may be: the bounds, elementwise and together, that every lab builds on.
+"""The tolerance: how far from the exact product a right kernel may be, per element and in the Frobenius norm. Every lab builds on it.
 
 Y = A W^T is summed in fp32 or int32 and rounded to fp16 once; with split-K the slices are rounded to fp16 and added
 in fp16, in any order. For r slices, with u16 and u32 the unit roundoffs of fp16 and fp32,
@@ -8,19 +8,20 @@ in fp16, in any order. For r slices, with u16 and u32 the unit roundoffs of fp16
                           +  |P|_F^2 / |Y|_F^2  +  8 u16 |P o (|Y| + P)|_F / |Y|_F^2
     rho(K) = min(K, 8 sqrt(K) + K / 8),   s = sqrt((A o A) (W o W)^T),   c(r) = max(6, 3 sqrt(r - 1)) for r > 1, else 0
 
-p: what the lab permits on top. It moves what is rounded, so its own rounding counts; and together it need not be independent of
-the roundings: the sum of p e over the elements, e within u16 (|y*| + p) and of any sign, exceeds 4 times the root of the sum of its
-squares with a probability below 2 exp(-4^2 / 2), and for roundings, which spread evenly, below 1e-10 (Hoeffding 1963, theorem 2).
+p: deviations that the lab permits in addition (`permitted`). The permitted value is rounded too, hence |y*| + p; and the permitted
+deviation need not be independent of the rounding error e. The sum of p e over all elements, with |e| <= u16 (|y*| + p) and any sign,
+exceeds 4 times its root mean square with a probability below 2 exp(-4^2 / 2), and for evenly spread rounding errors below 1e-10
+(Hoeffding 1963, theorem 2).
 
-rho: K is the worst case of any order of additions that round to nearest (Higham, Accuracy and Stability of Numerical
+rho: K is the worst case for any order of additions that round to nearest (Higham, Accuracy and Stability of Numerical
 Algorithms, 2nd ed., section 3.1 and problem 4.3); 8 sqrt(K) is exceeded with probability below 2 K exp(-8^2 / 2),
-2 exp(-8^2 / 2) a rounding (Higham and Mary, A new approach to probabilistic rounding error analysis, SIAM J. Sci. Comput. 41, 2019,
-theorem 2.4); K / 8 is for tensor cores, which truncate (Fasi et al., Numerical behavior of NVIDIA tensor cores,
-PeerJ Comput. Sci. 7, 2021). docs/tolerance.md has what was measured.
+2 exp(-8^2 / 2) per rounding (Higham and Mary, A new approach to probabilistic rounding error analysis, SIAM J. Sci. Comput. 41, 2019,
+theorem 2.4); K / 8 accounts for tensor cores, which truncate (Fasi et al., Numerical behavior of NVIDIA tensor cores,
+PeerJ Comput. Sci. 7, 2021). docs/tolerance.md has the measurements.
 
-Roundings of r - 1 fp16 additions are independent and of zero mean, so they grow with the root of their number. Each
-is at most u16 times a partial sum; in random orders a partial sum strays from its share of y* by s or so. Few slices are
-governed by how far a single one strays: two that cancel may each be 3 s large once in a million elements, hence 6.
+c: the rounding errors of r - 1 fp16 additions are independent with zero mean, so they grow with the square root of r - 1. Each is at
+most u16 times a partial sum, and in a random order a partial sum deviates from its share of y* by about s. With few slices the largest
+single deviation decides: two slices that cancel may each reach 3 s in one of a million elements, hence 6.
 """
 
 from __future__ import annotations
@@ -36,24 +37,24 @@ U_FP16 = 2.0**-11
 U_FP32 = 2.0**-24
 FP16_UNDERFLOW = 2.0**-25
 CONFIDENCE = 8.0
-"""How many times the root of their number roundings may add up to."""
+"""Rounding errors may add up to this many times the square root of their number."""
 TRUNCATED = 8
-"""Products that a tensor core adds before it truncates."""
+"""A tensor core truncates after adding this many products."""
 SLICE_CONFIDENCE = 3.0
 FEW_SLICES = 6.0
-"""What SLICE_CONFIDENCE times the root comes to at least."""
+"""The least value of c(r), which is SLICE_CONFIDENCE sqrt(r - 1) otherwise."""
 BOTH_CONFIDENCE = 4.0
-"""How many times its root mean square the sum of roundings times what is permitted may be."""
+"""The sum of rounding errors times permitted deviations may be this many times its root mean square."""
 SLICE_VARIANCE = 1 / 8
-"""Mean square of what one fp16 addition of a slice adds, over u16^2 (|y|^2 + s^2).
+"""Mean squared error of one fp16 addition of a slice, divided by u16^2 (|y|^2 + s^2).
 
-A rounding to nearest has a mean square of 0.18 u16^2 |z|^2 where the mantissas of z are spread evenly; z, a partial sum
-in random order, has a mean square of at most (|y|^2 + s^2) / 2 over the additions.
+Rounding z to nearest has a mean squared error of 0.18 u16^2 |z|^2 if the mantissas of z are evenly spread; z, a partial sum in a random
+order, has a mean square of at most (|y|^2 + s^2) / 2 over the additions.
 """
 
 
 def additions(K: int) -> float:
-    """rho(K): by how many u32 of |A| |W|^T a sum of K terms in fp32 may be off."""
+    """rho(K): the error of an fp32 sum of K terms, in units of u32 |A| |W|^T."""
     return min(float(K), CONFIDENCE * math.sqrt(K) + K / TRUNCATED)
 
 
@@ -63,8 +64,8 @@ def matmul_reference(
     """Reference for Y = A W^T with fp16 output and fp32 accumulation.
 
     a: float64 [M, K]; w: float64 [N, K], both exactly what the kernel was given, dequantised.
-    roundings: slices of K that are added to an output element in fp16, 1 without split-K.
-    permitted: float64 [M, N], what the lab allows on top.
+    roundings: r, the slices of K that are added to an output element in fp16; 1 without split-K.
+    permitted: p, float64 [M, N], the deviation that the lab allows in addition.
     """
     y = a @ w.t()
     magnitude = a.abs() @ w.abs().t()
@@ -91,10 +92,10 @@ def matmul_reference(
 def weight_only_reference(
     a: torch.Tensor, w: torch.Tensor, *, roundings: int, variants: Sequence[torch.Tensor] = ()
 ) -> Reference:
-    """`matmul_reference` for a kernel that makes its weight W, exact in fp32, of integers and scales before the product.
+    """`matmul_reference` for a kernel that dequantises W, exact in fp32, before the product.
 
-    Permitted is that it rounds W to fp16, cuts it to the eleven bits of TF32, or makes one of these variants of it, float64 [N, K]: by how
-    much that moves an element of Y is known exactly, so no more than that is allowed.
+    It may round W to fp16, truncate it to the eleven bits of TF32, or use one of `variants` of it, float64 [N, K]. How far each of these
+    moves an element of Y is computed exactly, and no more than that is permitted.
     """
     cut = (w.float().view(torch.int32) & ~0x1FFF).view(torch.float32).double()
     moved = [(a @ (made - w).t()).abs() for made in (w.to(torch.float16).double(), cut, *variants)]
