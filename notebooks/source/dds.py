@@ -279,7 +279,7 @@ show_memory("dds", program=5)
 show_programs("dds")
 
 # %% [markdown]
-# A warp loads together, and memory comes in *sectors* of 32 bytes. Neighbouring threads should ask for neighbouring bytes:
+# The threads of a warp load together, and memory comes in *sectors* of 32 bytes. Neighbouring threads should ask for neighbouring bytes:
 
 # %% [markdown] lang="zh"
 # 一个 warp 的线程一起读取，而内存以 32 字节的 *sector* 为单位传送。相邻的线程应当访问相邻的字节，即合并访问：
@@ -424,7 +424,7 @@ predict("dds", "prefetch", iterations)
 check("dds", speed="prefetch")
 
 # %% [markdown]
-# ### By the clock
+# ### Against the clock
 #
 # **Your levers:** `BLOCK_M`, `num_stages` and `num_warps` in the configs (up to 16), and what the loop loads when.
 

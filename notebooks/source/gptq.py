@@ -471,7 +471,7 @@ check("gptq", speed="registers")
 # ### Faster, step 5: one token, without atomics
 #
 # With one token, there are too few tiles of 64 columns for 132 multiprocessors, and `SPLIT_K` needs a zeroed $Y$ and atomics. Let the
-# warps of *one* program share $K$ instead. A slice of a tile is shorter than the tile, so that it lies in one group when the tile
+# warps of *one* program share $K$ instead. A slice is shorter than the tile, so it can lie in one group even if the tile
 # does not.
 #
 # The lanes are those of step 6 of `w4a16.ipynb`: a whole word for each.
@@ -499,7 +499,7 @@ predict("gptq", "slices", bytes_each)
 check("gptq", speed="slices")
 
 # %% [markdown]
-# ### By the clock
+# ### Against the clock
 #
 # **Your levers:** configs (up to 16), `SPLIT_K`, `num_stages`, how a word is unpacked, what is scaled, which operand `tl.dot` gets first.
 

@@ -560,11 +560,11 @@ check("w4a16", speed="registers")
 # %% [markdown]
 # ### Faster, step 6: one token, without atomics
 #
-# What still takes time with one token: $Y$ is zeroed and added to with atomics. Could the warps of *one* program share $K$ instead,
+# With one token, zeroing $Y$ and adding to it with atomics still takes time. Could the warps of *one* program share $K$ instead,
 # so that there are enough programs without `SPLIT_K`?
 #
-# A batched tl.dot of small tiles uses the older mma.sync. There the compiler gives a lane four neighbours along k, and the order of k
-# is free, as long as $X$ has the same order. So a lane may take a whole word. These are the lanes for 32 k and eight rows of $W$:
+# A batched tl.dot of small tiles uses the older mma.sync. There the compiler gives each lane four neighbouring k, and any order of k
+# will do, as long as $X$ has the same order. So a lane may take a whole word. These are the lanes for 32 k and eight rows of $W$:
 #
 # ```text
 # k        0-7  8-15 16-23 24-31
@@ -575,7 +575,7 @@ check("w4a16", speed="registers")
 # n = 7     28    29    30    31
 # ```
 #
-# The solution's PTX (`BLOCK_M` = 8) reads a word and gets each pair of nibbles with a mask; three in four are shifted first:
+# The solution's PTX (`BLOCK_M` = 8) reads a word and extracts each pair of nibbles with a mask; three of the four pairs are shifted first:
 #
 # ```text
 # ld.shared.b32 %r230, [%r229+24576]         // a word, eight nibbles, which no other lane needs
@@ -631,7 +631,7 @@ predict("w4a16", "slices", bytes_each)
 check("w4a16", speed="slices")
 
 # %% [markdown]
-# ### By the clock
+# ### Against the clock
 #
 # **Your levers:** configs (up to 16), `SPLIT_K`, how a word is unpacked, which operand `tl.dot` gets first. With 512 tokens no kernel
 # here beats cuBLAS: the products are fp16 either way, so the lower bound is the same for both (@bench{1e6 * 2 * 512 * 4096**2 / fp16_per_second:.0f} us at the tensor cores' peak, where cuBLAS takes

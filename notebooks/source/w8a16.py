@@ -513,7 +513,7 @@ predict("w8a16", "registers", stored)
 check("w8a16", speed="registers")
 
 # %% [markdown]
-# ### By the clock
+# ### Against the clock
 #
 # With 512 tokens no kernel can be much faster than cuBLAS: the products are fp16 either way.
 

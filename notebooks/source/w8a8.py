@@ -344,7 +344,7 @@ show_memory("w8a8", program=5)
 # Programs in one row of tiles load the same rows of $X$, those in one column of tiles the same columns of the weight. **Larger tiles
 # load less**: with twice the columns in a tile, $X$ is loaded half as often.
 #
-# A warp loads together, and memory comes in *sectors* of 32 bytes. Neighbouring threads should ask for neighbouring bytes:
+# The threads of a warp load together, and memory comes in *sectors* of 32 bytes. Neighbouring threads should ask for neighbouring bytes:
 
 # %% [markdown] lang="zh"
 # 同一行 tile 的程序读取 $X$ 的相同的行，同一列 tile 的程序读取权重的相同的列。**tile 越大，读取越少**：tile 的列数加倍，$X$ 的读取次数就减半。
@@ -366,7 +366,8 @@ show_order("w8a8", gpu="T4")
 # %% [markdown]
 # On a GPU whose L2 holds everything (`gpu="H100"`) the order does not matter here. Numbering the tiles in another order is called a
 # *swizzle*. Write one: `group` rows of tiles at a time, column after column within the group, as the published kernels do. The last
-# group may have fewer rows. Before you run the next cell, predict: what share of the megabytes that miss row by row will still miss?
+# group may have fewer rows. Before you run the next cell, predict: how much of the traffic that misses L2 with
+# the row-by-row order will still miss?
 
 # %% [markdown] lang="zh"
 # 如果 GPU 的 L2 放得下全部数据（`gpu="H100"`），顺序在这里就没有影响。按另一种顺序给 tile 编号，叫做 *swizzle*。自己写一个：每次取 `group` 行
@@ -593,7 +594,7 @@ predict("w8a8", "split", programs)
 check("w8a8", speed="split")
 
 # %% [markdown]
-# ### By the clock
+# ### Against the clock
 #
 # **Your levers:** configs (up to 16; the fastest right one counts), the loop body, the order of programs. The last row of the table
 # does two more things: it clamps two fp16 values at a time, and loads the weight with a tensor descriptor. A swizzle, which orders
