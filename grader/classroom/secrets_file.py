@@ -36,7 +36,7 @@ class SecretsInForce:
         if not self.secrets or not self.path:
             return f"hidden cases: none, {_missing()}"
         counts = {lab.id: sum(lab_id == lab.id for lab_id, _ in self.secrets.cases) for lab in labs}
-        each = {f"{count} a lab" for count in counts.values()}
+        each = {f"{count} per lab" for count in counts.values()}
         parts = sorted(each) if len(each) == 1 else [f"{lab_id} {count}" for lab_id, count in counts.items()]
         return f"hidden cases: {', '.join(parts)}, from {_short(self.path)}"
 

@@ -1,6 +1,6 @@
-"""How many points is each verdict worth? From the verdicts of a report, the rubric and the tiers; no kernel is needed.
+"""How many points is each verdict worth, and which tier does a ratio reach? Computed from a report, the rubric and the tiers alone.
 
-What is graded once can so be scored again by another rubric. Nothing of an earlier scoring remains in a report.
+So a report can be scored again with another rubric, without running a kernel; nothing of the earlier scoring remains in it.
 """
 
 from __future__ import annotations
@@ -8,14 +8,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
-from grader.judging.rubric import Rubric, Tier, Tiers, load_rubric, load_tiers, reached, share
+from grader.judging.rubric import Rubric, Tier, Tiers, load_rubric, load_tiers, share, tier_reached
 from grader.model import LabReport, TestResult, TestStatus
 
 MAX_NAMED = 4
 
 
-def scored(report: LabReport, rubric: Rubric, tiers: Tiers | None) -> LabReport:
-    """The report with its points. tiers: None where speed is not graded."""
+def with_points(report: LabReport, rubric: Rubric, tiers: Tiers | None) -> LabReport:
+    """The report with its points. tiers: None if speed is not graded."""
     cases = _of(report, "correctness")
     worth = rubric.shares(report.lab_id, [test.name for test in cases], rubric.correctness - rubric.memory)
     cases = [_worth(test, worth[test.name]) for test in cases]
@@ -41,7 +41,7 @@ def scored(report: LabReport, rubric: Rubric, tiers: Tiers | None) -> LabReport:
 
 
 def speed_points(gpu: str, lab_id: str) -> dict[str, float]:
-    """What the rungs of a lab's ladder earn for speed on a GPU where they were measured, by name."""
+    """The speed points that each rung of a lab's ladder earns, by name, on a GPU on which it was measured."""
     tiers, rubric = load_tiers(gpu), load_rubric()
     found = {}
     for rung, ratios in tiers.rungs(lab_id).items():
@@ -51,9 +51,9 @@ def speed_points(gpu: str, lab_id: str) -> dict[str, float]:
 
 
 def measured_for(report: LabReport, tiers: Tiers | None) -> bool:
-    """Whether a report's ratios tell these tiers: a kernel is timed for longer where a boundary lies in its ratio's interval.
+    """Whether a report was timed long enough for these tiers: a boundary within a ratio's interval would have asked for more rounds.
 
-    The report must be as it was when it was timed.
+    The report must be the one of the timing, not scored again since.
     """
     return not any(
         test.metrics["ratio_low"] < boundary < test.metrics["ratio_high"]
@@ -72,10 +72,8 @@ def _worth(test: TestResult, worth: float) -> TestResult:
 
 
 def _memory(test: TestResult, cases: Sequence[TestResult], worth: float) -> TestResult:
-    """The memory test has points in proportion to those of the cases: a kernel that touches nothing earns nothing, nor do accesses that
-    nobody saw.
-
-    Hidden cases have no say in it.
+    """The memory test's points are in proportion to those of the public cases whose accesses were checked, so that a kernel that accesses
+    nothing earns nothing.
     """
     metrics = dict(test.metrics)
     verdict = metrics.pop("verdict", test.message)
@@ -97,11 +95,11 @@ def _memory(test: TestResult, cases: Sequence[TestResult], worth: float) -> Test
 def _speed(
     test: TestResult, lab_id: str, rubric: Rubric, tiers: Tiers | None, worth: float, *, enough: bool
 ) -> TestResult:
-    """A timed case with its tier, its points and what they follow from; any other as it is."""
+    """A timed case with its tier and its points; any other case without points."""
     if tiers is None or "ratio" not in test.metrics:
         return replace(test, points=0.0, max_points=worth)
     ratio, known = test.metrics["ratio"], tiers.of(lab_id, test.name)
-    tier = reached(known, ratio)
+    tier = tier_reached(known, ratio)
     part = share(known, ratio) if enough else 0.0
     times = f"{test.metrics['student_us']:.1f} us against {test.metrics['baseline_us']:.1f} us"
     message = f"{ratio:.2f}x of cuBLAS fp16 ({times}), {_standing(known, tier)}"

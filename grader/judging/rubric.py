@@ -1,4 +1,4 @@
-"""What things are worth: rubric.toml and the tier table of a GPU, read and checked. No other module knows a point."""
+"""What things are worth: reads and checks rubric.toml and a GPU's tier table. Points and tier boundaries are stored nowhere else."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ class Rubric:
 
 @dataclass(frozen=True)
 class Tier:
-    """From this ratio to cuBLAS fp16 on, a kernel earns this share of a speed case's points.
+    """A kernel whose ratio to cuBLAS fp16 is at least `ratio` earns `share` of a speed case's points.
 
     rung: the step of the lab's ladder that the tier was made for, and its own ratio; "" and 0 where nothing was measured.
     """
@@ -54,7 +54,7 @@ class Tier:
 
 @dataclass(frozen=True)
 class Tiers:
-    """Tiers by lab and speed case, for one GPU; of a case that `table` lacks, those of `default`."""
+    """Tiers by lab and speed case, for one GPU; `default` for a case that `table` lacks."""
 
     source: str
     calibrated: bool
@@ -70,7 +70,7 @@ class Tiers:
         return tuple(tier.ratio for tier in self.of(lab_id, case))
 
     def rungs(self, lab_id: str) -> dict[str, dict[str, float]]:
-        """The ratios that were measured of the lab's ladder on this GPU: by rung, and by case."""
+        """The ratios of the lab's ladder that were measured on this GPU, by rung and case."""
         found: dict[str, dict[str, float]] = {}
         for case, tiers in self.table.get(lab_id, {}).items():
             for tier in tiers:
@@ -87,20 +87,20 @@ def rung_of(path: Path) -> str:
     return path.stem.split("_", 2)[-1] if path.parent.name == "ladder" else SOLUTION
 
 
-def reached(tiers: Sequence[Tier], ratio: float) -> int:
+def tier_reached(tiers: Sequence[Tier], ratio: float) -> int:
     """How many tiers a ratio reaches; 0 for none."""
     return sum(ratio >= tier.ratio for tier in tiers)
 
 
 def share(tiers: Sequence[Tier], ratio: float) -> float:
-    """What part of a case's points a ratio earns."""
-    tier = reached(tiers, ratio)
+    """The share of a case's points that a ratio earns."""
+    tier = tier_reached(tiers, ratio)
     return tiers[tier - 1].share if tier else 0.0
 
 
 @cache
 def load_rubric(path: Path = HERE / "rubric.toml") -> Rubric:
-    """Reads rubric.toml; raises Unusable with the place for numbers that make no rubric."""
+    """Reads rubric.toml. Raises Unusable, which says where, for invalid numbers."""
     try:
         data = tomllib.loads(path.read_text(encoding="utf-8"))
         rubric = Rubric(
@@ -129,7 +129,7 @@ def load_rubric(path: Path = HERE / "rubric.toml") -> Rubric:
 
 
 def check_names(rubric: Rubric, tiers: Tiers | None, cases: Mapping[str, Collection[str]]) -> None:
-    """Raises Unusable for a lab or case that there is none of: its number would change no mark, and nobody would hear of it.
+    """Raises Unusable for an unknown lab or case, whose number would have no effect and go unnoticed.
 
     cases: the names of every lab's cases, hidden ones included.
     """

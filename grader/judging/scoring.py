@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from grader.judging.checking import Finding
 from grader.judging.correctness_tests import correctness_tests, memory_test
 from grader.judging.judged import Judged
-from grader.judging.points import scored
+from grader.judging.points import with_points
 from grader.judging.rubric import Rubric, Tiers, load_rubric
 from grader.judging.speed_tests import speed_tests
 from grader.labs import Lab
@@ -64,7 +64,7 @@ def score(lab: Lab, judged: Judged, rubric: Rubric, tiers: Tiers | None) -> LabR
         _error_maps(lab, judged.findings),
         bonus=lab.bonus,
     )
-    return scored(unscored, rubric, tiers if judged.samples is not None else None)
+    return with_points(unscored, rubric, tiers if judged.samples is not None else None)
 
 
 def facts_of(lab: Lab, bundle: KernelBundle, capability: int | None) -> dict[int, BuildFacts]:

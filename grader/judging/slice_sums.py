@@ -1,14 +1,14 @@
 """How many slices of K a launch added in fp16, by what each of them adds: what SPLIT_K may widen the tolerance by.
 
-A slice of right split-K is a set of k that no other slice of its tile has, and adds the products of these k, summed in fp32 and
-rounded to fp16 once. So each is compared with the reference of the same problem in which X is zero for every other k, under the
-tolerance of one rounding. When all of them fit, Y owes its further errors to the additions alone, and each counts. When one does
-not, the launch gets the tolerance of one slice: crumbs, a sum that is added in sixteenths, slices that cancel, and a sum kept in
-fp16 inside a slice widen nothing. A slice that adds zeros rounds nothing, and neither counts nor matters.
+In correct split-K a slice has a set of k that no other slice of its tile has, and adds the products of these k, summed in fp32 and
+rounded to fp16 once. So what each slice adds is compared with the reference of the same problem with X zeroed for every other k, under
+the tolerance of one rounding. If all slices fit, further errors of Y come from the additions alone, and every slice counts. If one does
+not, the launch gets the tolerance of one slice: tiny additions, a sum that is added in sixteenths, slices that cancel, and an fp16 sum
+inside a slice do not widen it. A slice that adds only zeros rounds nothing, and does not count.
 
-Which k a slice has, its loads of X tell (interpreter/split_k.py). A k that several slices of a tile have loaded belongs
-to the one that loaded it earliest among its own, since a kernel that loads ahead or beyond its end does that last; where that does
-not fit, the slice may have none of these k, or all of them. What fits is a sum of products rounded once, whichever it is.
+A slice's loads of X tell which k it has (interpreter/split_k.py). A k that several slices of a tile load belongs to the one that loads
+it earliest among its own, since a kernel that prefetches or reads past its end does that last; if that does not fit, the slice may have
+none of these k, or all of them. Whatever fits is a sum of products rounded once.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ NOT_ITS_SHARE = (
 
 @dataclass(frozen=True)
 class Added:
-    """slices: how many are added to an element, 1 where what one adds is not its share (`fault` says so), 0 where nothing is."""
+    """slices: how many are added to an element; 1 if one of them does not add its share (`fault` says so), 0 if none is added."""
 
     slices: int
     fault: str = ""
@@ -48,7 +48,8 @@ def factor(kernel: object) -> str | None:
 
 
 def added(lab: Lab, problem: Problem, outcome: Outcome) -> Added | None:
-    """What a watched launch added; None where it was not followed, or recorded instead. Raises ValueError for a record that is none."""
+    """The slices that a watched launch added; None if the launch was not followed, or was recorded instead. Raises ValueError for an
+    invalid record."""
     name = factor(lab)
     if outcome.additions == 0:
         return Added(0)

@@ -1,6 +1,6 @@
-"""What a lab says should stand in the relation: where its operands lie, what each must hold, and which factors belong to Y.
+"""What the diagnosis expects of a lab's kernels: where the operands lie in memory, which values they must have, which scales Y has.
 
-A lab has its `RELATION` in grader/labs/<id>/relation.py. A lab without one works, and wrong kernels are not explained.
+A lab defines it as `RELATION` in grader/labs/<id>/relation.py. Without one the lab works, but its wrong kernels are not explained.
 """
 
 from __future__ import annotations
@@ -17,15 +17,15 @@ from grader.model import Problem
 
 Array = np.ndarray[Any, Any]
 Used = Mapping[str, Array]
-"""Elements of other tensors, by tensor: their values, float64, shaped as the operand's."""
+"""By tensor, the elements that went into an operand's elements: float64, in the shape of the operand."""
 
 
 @dataclass(frozen=True)
 class Held:
-    """What an operand should hold. value: float64; permitted: how far off a right kernel may be, beyond rounding to fp16.
+    """The values that an operand must have. value: float64. permitted: allowed deviation, beyond rounding to fp16.
 
-    before: the numbers that it is a rounding of; bits: the four bits of a word that it is made of. They tell the line where one
-    went wrong; None where there are none.
+    before: the values before they were rounded. bits: the nibbles that they were unpacked from. Both help to find the wrong line; None
+    if there are none.
     """
 
     value: Array
@@ -38,12 +38,15 @@ class Held:
 class Operand:
     """One side of the product.
 
-    tensor: the pointer parameter. letter: what sentences call it. strides: the integers by which a row, and k, move on; ()
-    where there are none. place(problem, offsets): rows and k of elements by their offsets from the first; k is that of the
-    first of `unit` elements. held(problem, row, k, used): what the multiplication must get for these, given the elements of
-    `needs` that it was made with. index: the tensor whose elements say where this one's columns begin, and index_of(problem,
-    offsets of the other operand): which of its elements belongs to it. words(problem, offset): the element in the tensor's own
-    indices, where these are not the row and k. height: how many rows a block of them has.
+    tensor: the pointer parameter. letter: its name in sentences ("X").
+    place(problem, offsets): (row, k) of the elements at these offsets from the tensor's first element. If an element packs `unit`
+        values along K, k is that of the first.
+    strides: names of the row stride and the k stride; () if the layout has none.
+    held(problem, row, k, used): the values that the product must get for these; used: the elements of the tensor `needs` that the
+        kernel combined with them.
+    index, index_of(problem, offsets of the other operand): the index tensor that says where this operand's columns begin, and the
+        offset of the element in it that belongs to an element of the other operand.
+    words(problem, offset): the element as sentences name it, if not by row and k. height: rows per block.
     """
 
     tensor: str
@@ -59,7 +62,7 @@ class Operand:
     height: int = 1
 
     def offsets(self, problem: Problem, row: Array, k: Array) -> Array:
-        """Where elements lie, from the tensor's first one; -1 for those that it does not have."""
+        """Offsets of the elements (row, k) from the tensor's first element; -1 for those that are not stored."""
         if self.strides:
             along_row, along_k = (problem.scalars[name] for name in self.strides)
             found: Array = row * along_row + k // self.unit * along_k
@@ -75,10 +78,10 @@ class Operand:
 
 @dataclass(frozen=True)
 class Scale:
-    """A factor of Y that is an element of a tensor. at(problem, m, n, k): offset of the element that belongs to a product.
+    """A tensor whose elements scale products of Y. at(problem, m, n, k): offset of the element that belongs to a product.
 
-    words(problem, offset): the element in the tensor's own indices. numbers(problem, n, k): the numbers that may be made of the
-    element of a weight before it meets others; None: the element as it is.
+    words(problem, offset): the element as sentences name it. numbers(problem, n, k): the values that a kernel may derive from the
+    element for a weight (z, z + 1, -z, ...); None: only the element itself.
     """
 
     tensor: str
@@ -89,13 +92,14 @@ class Scale:
 
 @dataclass(frozen=True)
 class Relation:
-    """What should stand in a lab's relation.
+    """What is expected of a lab's kernels.
 
-    scales: the factors of Y. needed(problem): bool [N, K], the k that each channel must meet; None: all. inputs(problem,
-    generator): the same sizes and layouts with values that tell where they come from. first: two cases of other sizes throughout,
-    which are looked at before others where they fail, and which the catalogue has. subtracted: a further tensor whose elements
-    weights are made with, and weight(problem): what an element of X is multiplied by all in all, float64 [N, K], and how far
-    rounding may take it, for labs where kernels put that together in many ways; weight_words(problem, n, k): how it comes about.
+    left, right: the operands. scales: the factors of Y.
+    inputs(problem, generator): a problem of the same sizes and layouts, whose values reveal which element they come from.
+    first: two cases with no size in common. The diagnosis records these first if they fail; the catalogue of mistakes has them.
+    needed(problem): bool [N, K], the k that each output channel must sum over; None: all.
+    For labs whose kernels may combine the weight in several ways: subtracted: the tensor of zero points. weight(problem): float64
+        [N, K], the total factor of an element of X, and the deviation permitted. weight_words(problem, n, k): its formula in words.
     """
 
     left: Operand
@@ -122,13 +126,13 @@ def relation_of(lab_id: str) -> Relation | None:
 
 
 def exact(problem: Problem, name: str) -> Array:
-    """A tensor as NumPy has it, in its own type."""
+    """A tensor as a NumPy array of its own dtype."""
     found: Array = problem.tensors[name].cpu().numpy()
     return found
 
 
 def elements(problem: Problem, name: str, offsets: Array) -> Array:
-    """float64: the elements of a tensor at these offsets from its first one, NaN where none lies."""
+    """float64: the elements of a tensor at these offsets from its first one; NaN where there is none."""
     tensor = problem.tensors[name]
     span = 1 + sum((size - 1) * step for size, step in zip(tensor.shape, tensor.stride(), strict=True))
     memory = torch.full((span,), torch.nan, dtype=torch.float64)
@@ -138,7 +142,7 @@ def elements(problem: Problem, name: str, offsets: Array) -> Array:
 
 
 def by_strides(row: str, column: str) -> Callable[[Problem, Array], tuple[Array, Array]]:
-    """Places of a matrix by its strides: (row, k) of each offset."""
+    """`place` of a strided matrix: the (row, k) of each offset."""
 
     def place(problem: Problem, offsets: Array) -> tuple[Array, Array]:
         along_row, along_k = problem.scalars[row], problem.scalars[column]
@@ -185,7 +189,7 @@ def nibbles_of(words: Array) -> Array:
 
 
 def packed_words() -> Callable[[Problem, Array], tuple[Array, Array]]:
-    """Column and first k of a word of qweight, eight k to a word, by its offset."""
+    """`place` of qweight with eight k in a word: the column and the first k of the word at each offset."""
     strided = by_strides("stride_wn", "stride_wk")
 
     def place(problem: Problem, offsets: Array) -> tuple[Array, Array]:

@@ -1,13 +1,12 @@
-"""How many times Y is rounded as slices are added to it: seen from a launch whose Y does not begin at zero.
+"""How many times Y is rounded while slices are added to it, found by a second launch in which Y does not start at zero.
 
 A launch is made twice, on the same inputs: onto zeros, and onto a start 1.5 * 2^10 q from zero, where the numbers of fp16 lie q
-apart. There each addition v is rounded to a multiple of q, by an error that is spread evenly over -q/2 to q/2 when v is as
-large as q, and is v itself when v is small: mean squares q^2 / 12 and v^2. So of n additions that carry a share, Y - start is off by
-n q^2 / 12 in the mean square from what stands in Y otherwise; crumbs leave no trace, nor do additions that cancel, since both
-of a pair are rounded alike. q is the largest power of two that is no larger than half a fair share of Y, |Y| / sqrt(slices) / 2.
+apart. There each addition v is rounded to a multiple of q, with an error that is uniform over -q/2 to q/2 if v is at least
+as large as q, and v itself if v is small: mean squares q^2 / 12 and v^2. So after n additions that each carry a share, the mean squared
+difference between Y - start and the first launch's Y is n q^2 / 12. Tiny additions leave no trace, nor do additions that cancel, since
+both of a pair are rounded alike. q is the largest power of two that is at most half a fair share of Y, |Y| / sqrt(slices) / 2.
 
-The rounding of one sum inside a kernel does not show here, however often it is made. A kernel is told the two launches apart by
-nothing but what stands in Y.
+Roundings of a sum inside the kernel do not count here. Nothing but the contents of Y tells the kernel which of the two launches it is.
 """
 
 from __future__ import annotations
@@ -17,24 +16,24 @@ import math
 import torch
 
 STEPS = 1.5 * 2**10
-"""The start in multiples of q; from there to the ends of the range in which fp16 has this distance it is 512 q either way."""
+"""The start in multiples of q: the middle of the range in which fp16 numbers lie q apart, 512 q from either end."""
 LARGEST, SMALLEST = 2.0**5, 2.0**-24
-"""The largest and the smallest distance of two numbers of fp16."""
+"""The largest and the smallest distance between neighbouring fp16 numbers."""
 FARTHEST = 6.0
-"""In multiples of q, and what is farther counts as that: sixteen roundings add up to more in one element of ten million, unless partial
-sums are so large, and cancel, that they leave the range of q."""
+"""In multiples of q; larger differences are clamped to it. Sixteen roundings add up to more in only one element of ten million, unless
+large partial sums that cancel leave the range of q."""
 ADDED = 512.0
-"""In multiples of q: where an element is farther off than that, it was stored, and not added to."""
+"""In multiples of q: an element that differs by more was stored instead of added to."""
 MOSTLY = 0.9
 """Share of the elements that must have been added to."""
 FEWEST = 48
-"""Elements from which a mean square is told."""
+"""Fewer elements than this do not give a mean square."""
 TWO = 1.4
-"""What is less is one addition: among the cases of all labs one sum comes to 1.2 at most, two slices to 1.6 at least."""
+"""A smaller result is one addition: over all labs' cases, one sum gives 1.2 at most, two slices 1.6 at least."""
 SLACK = 1.4
-"""Slices of unlike size seem to be fewer than they are: sixteen come to 12.5 at least."""
+"""Slices of unequal size give a smaller result than their number: sixteen give 12.5 at least."""
 ROWS = 256
-"""Rows of a large Y that are enough."""
+"""At most this many rows of Y are used."""
 
 
 def fair_shares(y: torch.Tensor, slices: int) -> torch.Tensor:
@@ -55,7 +54,7 @@ def start(y: torch.Tensor, slices: int) -> torch.Tensor:
 
 
 def additions(y: torch.Tensor, again: torch.Tensor, slices: int) -> float | None:
-    """How often Y is rounded, from what the first launch left and the second; None where too few elements tell."""
+    """How often Y is rounded, from the results of the first launch and of the second (`again`); None if too few elements tell."""
     q, begun = fair_shares(y, slices), start(y, slices).double()
     told = (q > 0) & (begun != 0)
     if int(told.sum()) < FEWEST:
@@ -67,5 +66,5 @@ def additions(y: torch.Tensor, again: torch.Tensor, slices: int) -> float | None
 
 
 def counted(found: float, slices: int) -> int:
-    """The slices that count, of so many, when `additions` found so much."""
+    """How many of these slices count, given the result of `additions`."""
     return 1 if found < TWO else min(slices, round(SLACK * found))

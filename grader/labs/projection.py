@@ -12,7 +12,7 @@ from dataclasses import dataclass
 import torch
 
 Stack = Mapping[str, "torch.Tensor"]
-"""The inputs of several launches, one tensor a pointer parameter: [launches, *shape of the parameter]."""
+"""The inputs of several launches, one tensor per pointer parameter: [launches, *shape of the parameter]."""
 
 
 @dataclass(frozen=True)

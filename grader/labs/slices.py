@@ -1,8 +1,8 @@
 """How many slices of K a launch may add in fp16: what SPLIT_K widens the tolerance by, and whether Y arrives zeroed.
 
-The tolerance belongs to the lab. SPLIT_K of a config counts for no more than the slices that a launch is seen to add; where nobody
-saw it, for no more than were launched (programs over the tiles of Y, where the config's tile sizes are known). It never counts for more
-than 16, nor for slices of fewer than 16 elements of K. A lab without split-K knows no SPLIT_K at all.
+A config's SPLIT_K counts for no more slices than the launch was seen to add; if nobody saw that, for no more than were launched
+(programs per tile of Y, if the config's tile sizes are known). It never counts for more than 16 slices, nor for slices of fewer than 16
+elements of K. In a lab without split-K, SPLIT_K has no meaning.
 """
 
 from __future__ import annotations
@@ -17,14 +17,14 @@ SHORTEST_SLICE = 16
 
 
 def arrives_zeroed(kernel: Launchable, config: Config) -> bool:
-    """Whether Y is zero before the launch, for slices to add to; else it holds NaN."""
+    """Whether Y is zeroed before the launch, for slices to add to; otherwise it is filled with NaN."""
     return kernel.split_k and config.split_k > 1
 
 
 def slices(lab: Lab, config: Config, launch: Launch | None, M: int, N: int, K: int, *, measured: bool = False) -> int:
-    """The slices of K that may be added in fp16 to an element of Y: 1 to 16. Without a launch the config is not believed.
+    """The slices of K that may be added in fp16 to an element of Y: 1 to 16; 1 without a launch, whatever the config says.
 
-    measured: what the launch adds is measured besides, so that its programs, each of which may make several tiles, need not be counted.
+    measured: the slices that the launch adds are measured elsewhere, so its programs need not be counted (one may compute several tiles).
     """
     if launch is None or not arrives_zeroed(lab, config):
         return 1

@@ -1,7 +1,7 @@
 """What a step towards speed is: what a lab asks a student to change, a number to predict, and how to tell that it is done.
 
-A lab lists them in `speed_steps.py`, in the order of its notebook; without the file it has none. No clock is asked: a step
-is judged by the launch, by what the compiler made of it and by the traffic that the interpreter counts.
+A lab lists them in `speed_steps.py`, in the order of its notebook; without the file it has none. Nothing is timed: a step
+is judged by the launch, by the compiled code and by the memory traffic that the interpreter counts.
 """
 
 from __future__ import annotations

@@ -22,7 +22,7 @@ FILES = ("Makefile", "course.mk", "pyproject.toml", "constraints.txt", "README.m
 PARTS = ("grader", "solutions", "notebooks/source", "bench/results", *FILES)
 WRONG = next(mistake.source for mistake in mistakes() if (mistake.lab, mistake.name) == ("w8a8", "no_clamp"))
 ENVIRONMENT = {name: value for name, value in os.environ.items() if name != "GRADER_SECRETS"}
-SENTENCE = "hidden cases: 3 a lab, from "
+SENTENCE = "hidden cases: 3 per lab, from "
 
 pytestmark = [pytest.mark.slow, pytest.mark.xdist_group("nbgrader")]
 

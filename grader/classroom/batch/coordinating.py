@@ -24,7 +24,7 @@ from grader.classroom.batch.verdicts import anonymous, placed
 from grader.classroom.batch.workers import FIRST, NEXT, SHORT_SECONDS, TASK_SECONDS, WorkerPool, WorkFailed
 from grader.classroom.batch.workspace import workspace
 from grader.classroom.roster import Roster, on_roster
-from grader.judging.points import measured_for, scored
+from grader.judging.points import measured_for, with_points
 from grader.judging.rubric import Tiers, load_rubric, load_tiers
 from grader.judging.scoring import refused
 from grader.labs import get_lab
@@ -258,7 +258,7 @@ def tiers_of(device: Device) -> Tiers | None:
 
 def points_today(report: LabReport, device: Device) -> LabReport:
     """A verdict with the points that the rubric gives it today."""
-    return scored(report, load_rubric(), tiers_of(device))
+    return with_points(report, load_rubric(), tiers_of(device))
 
 
 def _drain(journal: Journal, engine: Engine, state: _State, seconds: float, listen: Listener) -> None:

@@ -116,7 +116,7 @@ def test_an_installed_grader_keeps_no_secrets_beside_itself(tmp_path, monkeypatc
 def test_the_sentence_counts_by_lab_where_they_differ(repository):
     (repository / "secrets.toml").write_text(TEXT + CASE.format(2))
     found = secrets_in_force()
-    assert found.sentence([get_lab("w8a8")]) == "hidden cases: 2 a lab, from repository/secrets.toml"
+    assert found.sentence([get_lab("w8a8")]) == "hidden cases: 2 per lab, from repository/secrets.toml"
     assert found.sentence([get_lab("w8a8"), get_lab("dds")]) == "hidden cases: w8a8 2, dds 0, from repository/secrets.toml"
 
 
@@ -125,7 +125,7 @@ def test_the_command_writes_where_the_others_find_it(repository):
     assert done.exit_code == 0
     path = repository / "secrets.toml"
     assert path.stat().st_mode & 0o777 == 0o600
-    assert done.stdout.splitlines()[1] == "hidden cases: 3 a lab, from repository/secrets.toml"
+    assert done.stdout.splitlines()[1] == "hidden cases: 3 per lab, from repository/secrets.toml"
     text = path.read_text()
     again = invoked("secrets")
     assert again.exit_code == 2

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from grader.judging.checking import Finding
 from grader.judging.judged import Judged
-from grader.judging.points import measured_for, scored
+from grader.judging.points import measured_for, with_points
 from grader.judging.rubric import Rubric, Tier, Tiers
 from grader.judging.scoring import score
 from grader.labs import get_lab
@@ -77,8 +77,8 @@ ratios = st.none() | st.lists(st.floats(0.1, 4), min_size=len(LAB.speed_cases), 
 def test_nothing_of_an_earlier_scoring_remains(states, ratios, before, rubric, other, now_by):
     report = judged(states, ratios)
     other, now_by = (None, None) if ratios is None else (other, now_by)
-    now = scored(report, rubric, now_by)
-    assert scored(scored(report, before, other), rubric, now_by) == now
+    now = with_points(report, rubric, now_by)
+    assert with_points(with_points(report, before, other), rubric, now_by) == now
     earned = sum(test.points for test in now.tests if test.kind != "speed")
     assert now.correctness_points == pytest.approx(earned)
     assert now.speed_points == pytest.approx(sum(test.points for test in now.tests if test.kind == "speed"))
@@ -89,7 +89,7 @@ def test_nothing_of_an_earlier_scoring_remains(states, ratios, before, rubric, o
 @settings(deadline=None)
 @given(states=states, rubric=rubrics)
 def test_the_memory_test_says_what_cost_the_rest(states, rubric):
-    report = scored(judged(states, None), rubric, None)
+    report = with_points(judged(states, None), rubric, None)
     memory = next(test for test in report.tests if test.kind == "memory")
     lost = [
         test.name

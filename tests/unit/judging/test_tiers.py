@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from grader.judging.checking import Finding
 from grader.judging.judged import Judged
-from grader.judging.rubric import HERE, Tier, Tiers, check_names, load_rubric, load_tiers, reached
+from grader.judging.rubric import HERE, Tier, Tiers, check_names, load_rubric, load_tiers, tier_reached
 from grader.judging.scoring import score
 from grader.labs import all_labs, get_lab
 from grader.model import Device, KernelBundle, MadeModule, Outcome, SpeedSample
@@ -171,13 +171,13 @@ def test_rungs_that_a_case_tells_apart_earn_more_each_and_the_others_no_more_tha
     ladder = ["obvious", "epilogue", "words", "split", SOLUTION]
     measured = {"obvious": 0.214, "epilogue": 0.22, "words": 0.25, "split": 0.8, SOLUTION: 2.1}
     tiers = tiers_of(ladder, measured)
-    assert {rung: reached(tiers, ratio) for rung, ratio in measured.items()} == {
+    assert {rung: tier_reached(tiers, ratio) for rung, ratio in measured.items()} == {
         "obvious": 1, "epilogue": 1, "words": 3, "split": 4, SOLUTION: 5,
     }
     assert [tier.named for tier in tiers] == ["obvious", "", "words", "split", SOLUTION]
     assert all(measured[rung] / 1.03 > tiers[number].ratio for number, rung in enumerate(ladder) if tiers[number].named)
     even = tiers_of(["obvious", "order", SOLUTION], {"obvious": 1.0, "order": 1.5, SOLUTION: 1.5 * APART - 0.01})
-    assert reached(even, 1.5) == 3, "as fast as the solution"
+    assert tier_reached(even, 1.5) == 3, "as fast as the solution"
     assert 1.03 < even[1].ratio < even[2].ratio
 
 
