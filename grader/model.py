@@ -280,7 +280,7 @@ class BuildFailure:
 
 
 @dataclass(frozen=True)
-class MadeModule:
+class GeneratedModule:
     """The module that is compiled and interpreted: jit functions of the submission's text and constants, written by the grader.
 
     `lines` holds for each line of `text` the 1-based line of KernelSource.module that it was taken from, 0 for our own.
@@ -297,7 +297,7 @@ class MadeModule:
 
 @dataclass(frozen=True)
 class KernelBundle:
-    """Everything a runner needs, as data: configs, launches of every case, the module that was made, binaries by
+    """Everything a runner needs, as data: configs, launches of every case, the generated module, binaries by
     (capability, config, specialisation).
 
     A launch that cannot be made (its grid is no tuple of positive integers, say) has a sentence in `refused` instead.
@@ -307,7 +307,7 @@ class KernelBundle:
     configs: tuple[Config, ...]
     launches: Mapping[tuple[str, int], Launch]
     refused: Mapping[tuple[str, int], str]
-    made: MadeModule
+    made: GeneratedModule
     binaries: Mapping[tuple[int, int, str], Binary] = field(default_factory=dict)
     failures: tuple[BuildFailure, ...] = ()
     lowered: frozenset[int] = frozenset()

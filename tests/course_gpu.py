@@ -12,7 +12,7 @@ from typing import Any
 
 from grader.classroom.batch import local, ray_engine
 from grader.classroom.batch.tasks import Setup
-from grader.model import Config, KernelBundle, KernelSource, LabReport, MadeModule, Outcome, SpeedSample
+from grader.model import Config, GeneratedModule, KernelBundle, KernelSource, LabReport, Outcome, SpeedSample
 from grader.pipeline.grading import GpuRun
 from grader.running import cuda
 from grader.running.cuda_process import Timing
@@ -25,7 +25,7 @@ BUILD_SECONDS, CASE_SECONDS, JUDGE_SECONDS = 0.3, 0.05, 0.1
 def build(setup: Setup, source: KernelSource) -> KernelBundle:
     """In a worker."""
     time.sleep(BUILD_SECONDS)
-    return KernelBundle(source.lab_id, (Config(0, {}, 4, 1),), {}, {}, MadeModule("", source.kernel, ()), lowered=frozenset({0}))
+    return KernelBundle(source.lab_id, (Config(0, {}, 4, 1),), {}, {}, GeneratedModule("", source.kernel, ()), lowered=frozenset({0}))
 
 
 def serve(connection: Connection, gpu: str) -> None:

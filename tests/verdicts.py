@@ -27,7 +27,7 @@ from grader.labs import Lab, all_labs, get_lab
 from grader.labs.problems import make_problem
 from grader.model import Device, KernelBundle, KernelSource, LabReport, Outcome
 from grader.pipeline.grading import launch_pairs
-from grader.pipeline.lab_report import interpreted_again
+from grader.pipeline.lab_report import reinterpreter
 from grader.running.cpu import InterpretOptions, interpret
 from tests.submissions import exploits, mistakes, source_of, styles
 
@@ -106,7 +106,7 @@ def _verdict(
 
     def report(outcomes: list[Outcome]) -> LabReport:
         launched = Launched(lab, source, built, problems, outcomes, watched)
-        findings = findings_of(launched, interpreted_again(launched, InterpretOptions(1)), seed)
+        findings = findings_of(launched, reinterpreter(launched, InterpretOptions(1)), seed)
         assert device.capability is not None
         judged = Judged(built, (device.capability,), outcomes, findings, None, (), watched, located)
         return score(lab, judged, load_rubric(), None)

@@ -1,7 +1,7 @@
 """build: from a kernel's source to a KernelBundle, in sandboxes. No GPU is needed.
 
-describe runs the submission's Python and yields data; making writes a module of its own from the text of the jit
-functions; compiling turns that module into binaries.
+describe runs the submission's Python and returns data; from the text of the jit functions the grader generates a module of its own;
+compile turns that module into binaries.
 """
 
 from __future__ import annotations

@@ -17,7 +17,7 @@ from io import BytesIO
 from pathlib import Path
 from typing import Any
 
-from grader.model import MadeModule
+from grader.model import GeneratedModule
 from grader.sandbox import Answer
 from grader.sandbox.inside import wire
 
@@ -36,7 +36,7 @@ class BinaryCache:
     def __init__(self, folder: Path) -> None:
         self.folder = folder
 
-    def answer(self, made: MadeModule, request: Mapping[str, Any]) -> Answer | None:
+    def answer(self, made: GeneratedModule, request: Mapping[str, Any]) -> Answer | None:
         """What the compiler answered to this request when the module had this text."""
         path = self.folder / _key(made, request)
         try:
@@ -47,7 +47,7 @@ class BinaryCache:
             return None
         return Answer(header, blobs)
 
-    def keep(self, made: MadeModule, request: Mapping[str, Any], answer: Answer) -> None:
+    def keep(self, made: GeneratedModule, request: Mapping[str, Any], answer: Answer) -> None:
         """Keeps an answer, and drops those that were not used for longest where there are too many."""
         path = self.folder / _key(made, request)
         unfinished = path.with_suffix(f".{os.getpid()}")
@@ -68,7 +68,7 @@ def _exactly(stream: BytesIO, count: int) -> bytes:
     return part
 
 
-def _key(made: MadeModule, request: Mapping[str, Any]) -> str:
+def _key(made: GeneratedModule, request: Mapping[str, Any]) -> str:
     parts = [_compiler(), made.kernel, made.text, json.dumps(request, sort_keys=True)]
     return hashlib.sha256("\0".join(parts).encode()).hexdigest()
 

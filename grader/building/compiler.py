@@ -1,4 +1,4 @@
-"""make: from the made module to binaries. Compiles in sandboxes where no student's Python ever ran; no GPU is needed."""
+"""compile: from the generated module to binaries. Compiles in sandboxes where no student's Python ever ran; no GPU is needed."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from grader.building.sentences import defect, describe_error, fault_in, is_defec
 from grader.building.sm_limits import too_much_shared_memory
 from grader.compile_errors import config_message
 from grader.labs import Lab
-from grader.model import Binary, BuildFailure, Config, KernelBundle, KernelSource, Launch, MadeModule, as_data
+from grader.model import Binary, BuildFailure, Config, GeneratedModule, KernelBundle, KernelSource, Launch, as_data
 from grader.sandbox import LOST, Answer, Sandbox, SandboxDied, SandboxLost, SandboxTimeout
 from grader.sandbox.inside.wire import WireError
 
@@ -181,7 +181,7 @@ class Compiler:
         return sorted(jobs.values(), key=lambda job: not job.public)
 
     def _run(
-        self, operation: Operation, made: MadeModule, jobs: Sequence[_Job], before: int | None
+        self, operation: Operation, made: GeneratedModule, jobs: Sequence[_Job], before: int | None
     ) -> list[tuple[_Job, _Made]]:
         """What became of each job: a binary, a failure, or None where nothing was to be had against it.
 
@@ -218,7 +218,7 @@ class Compiler:
         return sorted(results, key=lambda pair: jobs.index(pair[0]))
 
     def _one(
-        self, operation: Operation, made: MadeModule, sandbox: Sandbox | None, job: _Job
+        self, operation: Operation, made: GeneratedModule, sandbox: Sandbox | None, job: _Job
     ) -> tuple[Sandbox | None, _Made]:
         if self.timeouts >= MAX_TIMEOUTS or self.left <= 0 or self.options.cancelled():
             return sandbox, job.failure(NO_TIME_LEFT)
@@ -256,7 +256,7 @@ class Compiler:
             sandbox.close()
         return None, job.failure(death)
 
-    def _result(self, operation: Operation, made: MadeModule, answer: Answer, job: _Job) -> _Made:
+    def _result(self, operation: Operation, made: GeneratedModule, answer: Answer, job: _Job) -> _Made:
         """What the compiler's answer comes to. Raises ValueError and the like for one that is unusable."""
         if "error" in answer.header:
             sentence = _compile_sentence(self.source, answer, made, job.capability)
@@ -285,9 +285,9 @@ class Complaint:
 
 
 def front_end(
-    source: KernelSource, made: MadeModule, signature: Mapping[str, str], options: BuildOptions
+    source: KernelSource, made: GeneratedModule, signature: Mapping[str, str], options: BuildOptions
 ) -> Complaint | None:
-    """Has Triton's front end read a made module that belongs to no lab. `signature`: Triton's type of each parameter."""
+    """Has Triton's front end read a generated module that belongs to no lab. `signature`: Triton's type of each parameter."""
     request = {
         "op": "read",
         "capability": max(options.capabilities),
@@ -312,8 +312,8 @@ def front_end(
     return None
 
 
-def made_request(made: MadeModule, capability: int) -> dict[str, Any]:
-    """The request that brings a made module into a sandbox; `capability` is what the kernel sees as its GPU."""
+def made_request(made: GeneratedModule, capability: int) -> dict[str, Any]:
+    """The request that brings a generated module into a sandbox; `capability` is what the kernel sees as its GPU."""
     return {"op": "made", "module": made.text, "kernel": made.kernel, "capability": capability}
 
 
@@ -329,7 +329,7 @@ def compile_request(operation: str, lab: Lab, capability: int, config: Config, l
     }
 
 
-def _compile_sentence(source: KernelSource, answer: Answer, made: MadeModule, capability: int) -> str:
+def _compile_sentence(source: KernelSource, answer: Answer, made: GeneratedModule, capability: int) -> str:
     sentence = describe_error(source, answer, made)
     if capability < 80:
         sentence += "; the labs need compute capability 8.0 or later"

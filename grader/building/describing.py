@@ -12,14 +12,14 @@ from dataclasses import replace
 from typing import Any
 
 from grader.building import reports
-from grader.building.making import NotMade, dtype_names, make, referred_names
+from grader.building.module_generation import NotGenerated, dtype_names, generated_module, referred_names
 from grader.building.options import BuildOptions
 from grader.building.sandboxed.student_module import MAX_CONFIGS, MAX_CONSTANTS
 from grader.building.sentences import describe_error
 from grader.compile_errors import launch_message
 from grader.compile_errors.excerpt import paragraph
 from grader.labs import Lab
-from grader.model import Case, Config, Constant, Dtype, KernelBundle, KernelSource, Launch, MadeModule, Refusal
+from grader.model import Case, Config, Constant, Dtype, GeneratedModule, KernelBundle, KernelSource, Launch, Refusal
 from grader.parsing import function_named, nodes, parse
 from grader.sandbox import LOST, SandboxDied, SandboxLost, SandboxTimeout
 from grader.sandbox.inside.wire import WireError
@@ -35,7 +35,7 @@ NO_ANSWER = "the sandbox gave an unusable answer"
 
 
 def describe(lab: Lab, source: KernelSource, options: BuildOptions) -> KernelBundle | Refusal:
-    """The first half of building: configs, the launch of each case and the made module, without a binary."""
+    """The first half of building: configs, the launch of each case and the generated module, without a binary."""
     public = [case for case in lab.all_cases if not case.hidden]
     hidden = [case for case in lab.all_cases if case.hidden]
     answer = _asked(lab, source, public, options)
@@ -52,8 +52,8 @@ def describe(lab: Lab, source: KernelSource, options: BuildOptions) -> KernelBun
     return _with_hidden(lab, source, hidden, bundle, options)
 
 
-def made_module(source: KernelSource, options: BuildOptions, *, prints: bool = False) -> MadeModule | Refusal:
-    """The made module of a kernel, such as a step's harness. prints: with the kernel's own, for the interpreter alone."""
+def made_module(source: KernelSource, options: BuildOptions, *, prints: bool = False) -> GeneratedModule | Refusal:
+    """The generated module of a kernel, such as a step's harness. prints: with the kernel's own, for the interpreter alone."""
     answer = _asked(None, source, [], options)
     if isinstance(answer, Refusal):
         return answer
@@ -156,7 +156,7 @@ def _with_hidden(
     return replace(bundle, launches={**bundle.launches, **launches}, refused={**bundle.refused, **refused})
 
 
-def _made(source: KernelSource, answer: dict[str, Any], *, prints: bool = False) -> MadeModule | Refusal:
+def _made(source: KernelSource, answer: dict[str, Any], *, prints: bool = False) -> GeneratedModule | Refusal:
     kernel = reports.parse(answer["functions"]["kernel"])
     if not isinstance(kernel, reports.FunctionReport):
         return Refusal(
@@ -164,18 +164,18 @@ def _made(source: KernelSource, answer: dict[str, Any], *, prints: bool = False)
             f"{source.kernel} is not a function under @triton.jit once the file has run; put @triton.jit above it",
         )
     try:
-        return make(source, kernel, reports.parse_names(answer["functions"]["names"]), prints=prints)
-    except NotMade as problem:
+        return generated_module(source, kernel, reports.parse_names(answer["functions"]["names"]), prints=prints)
+    except NotGenerated as problem:
         return Refusal("rejected", str(problem))
 
 
-def _kernel(made: MadeModule) -> ast.FunctionDef:
+def _kernel(made: GeneratedModule) -> ast.FunctionDef:
     function = function_named(parse(made.text), made.kernel)
     assert function is not None
     return function
 
 
-def _own_parameters(lab: Lab, made: MadeModule) -> frozenset[str] | None:
+def _own_parameters(lab: Lab, made: GeneratedModule) -> frozenset[str] | None:
     """The constexpr parameters that follow the lab's; None where a function with others than the lab's was put in the kernel's place."""
     kernel = _kernel(made)
     names = [argument.arg for argument in kernel.args.posonlyargs + kernel.args.args]
@@ -183,7 +183,7 @@ def _own_parameters(lab: Lab, made: MadeModule) -> frozenset[str] | None:
     return frozenset(names[len(expected) :]) if names[: len(expected)] == expected else None
 
 
-def _constant_tensor(lab: Lab, source: KernelSource, made: MadeModule) -> str | None:
+def _constant_tensor(lab: Lab, source: KernelSource, made: GeneratedModule) -> str | None:
     """That the kernel takes one of the lab's tensors for a constant, with which Triton launches nothing."""
     kernel = _kernel(made)
     tensors = {parameter.name for parameter in lab.parameters if parameter.type.startswith("*")}

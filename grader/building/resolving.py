@@ -138,7 +138,7 @@ def _enumeration(thing: Any) -> bool:
 
 
 class Resolver(ast.NodeVisitor):
-    """Walks one function of the made module and keeps the first part that it refuses."""
+    """Walks one function of the generated module and keeps the first part that it refuses."""
 
     def __init__(self, known: Mapping[str, Global], *, constexpr_function: bool = False) -> None:
         self.known, self.constexpr_function = known, constexpr_function

@@ -6,7 +6,7 @@ import re
 from dataclasses import replace
 
 from grader.compile_errors import Fault, compile_message, config_message, endless, fault_of
-from grader.model import KernelSource, MadeModule
+from grader.model import GeneratedModule, KernelSource
 from grader.sandbox import Answer
 
 DEFECT = (
@@ -15,7 +15,7 @@ DEFECT = (
 )
 
 
-def describe_error(source: KernelSource, answer: Answer, made: MadeModule | None = None) -> str:
+def describe_error(source: KernelSource, answer: Answer, made: GeneratedModule | None = None) -> str:
     """A sandbox's error as a paragraph with the student's own place in it, or as the sentence that it is already.
 
     `made`: the module whose lines the error counts in; None for the submission's own.
@@ -40,7 +40,7 @@ def is_defect(answer: Answer) -> bool:
     return bool(answer.header["error"] == "GraderDefect")
 
 
-def fault_in(source: KernelSource, answer: Answer, made: MadeModule | None) -> Fault:
+def fault_in(source: KernelSource, answer: Answer, made: GeneratedModule | None) -> Fault:
     """A sandbox's error with its lines counted in the submission's module."""
     fault = fault_of(answer.header)
     return fault if made is None else _in_source(fault, source, made)
@@ -51,7 +51,7 @@ def defect(message: str, where: str = "") -> str:
     return DEFECT.format(where, message)
 
 
-def _in_source(fault: Fault, source: KernelSource, made: MadeModule) -> Fault:
+def _in_source(fault: Fault, source: KernelSource, made: GeneratedModule) -> Fault:
     """The fault in lines of the submission's module; its columns where the made line is that line as it stands there."""
     origin = made.origin(fault.line) if fault.line is not None else None
     callers = tuple(line for line in map(made.origin, fault.callers) if line is not None)

@@ -21,10 +21,10 @@ from grader.labs.notebook_step import Step
 from grader.model import (
     Config,
     Constant,
+    GeneratedModule,
     KernelBundle,
     KernelSource,
     Launch,
-    MadeModule,
     Outcome,
     Parameter,
     Problem,
@@ -167,7 +167,7 @@ class _Ready:
 
     step: Step
     source: KernelSource
-    made: MadeModule
+    made: GeneratedModule
     problem: Problem
     expected: torch.Tensor
     harness: _Harness

@@ -26,7 +26,7 @@ from grader.judging.slice_sums import factor
 from grader.labs import Launchable
 from grader.labs.guarded import Guarded, guard
 from grader.labs.slices import arrives_zeroed
-from grader.model import KernelBundle, KernelSource, MadeModule, MemoryFinding, Outcome, Problem, as_data
+from grader.model import GeneratedModule, KernelBundle, KernelSource, MemoryFinding, Outcome, Problem, as_data
 from grader.sandbox import LOST, Answer, MemoryCorrupted, Sandbox, SandboxDied, SandboxLost, SandboxTimeout
 from grader.sandbox.inside.wire import WireError
 
@@ -309,7 +309,7 @@ def _tensor_request(kernel: Launchable, guarded: Guarded) -> dict[str, Any]:
 def _outcome(
     kernel: Launchable,
     source: KernelSource,
-    made: MadeModule,
+    made: GeneratedModule,
     case: str,
     config: int,
     buffers: list[Guarded],
@@ -362,7 +362,7 @@ def _seconds(answer: Answer) -> float:
     return float(seconds) if isinstance(seconds, int | float) else 0.0
 
 
-def _finding(entry: dict[str, Any], made: MadeModule) -> MemoryFinding:
+def _finding(entry: dict[str, Any], made: GeneratedModule) -> MemoryFinding:
     """One entry of the checker's answer, whose words are checked like everything that leaves a sandbox."""
     kind, fault = entry["kind"], entry["fault"]
     if (kind != "promise" or fault not in PROMISES) and (kind not in memory.VERBS or fault not in memory.WORST_FIRST):
@@ -388,7 +388,7 @@ def _finding(entry: dict[str, Any], made: MadeModule) -> MemoryFinding:
     )
 
 
-def _open_order(entry: Any, made: MadeModule) -> tuple[str, int | None]:
+def _open_order(entry: Any, made: GeneratedModule) -> tuple[str, int | None]:
     what, line = entry
     if what not in LEFT_OPEN:
         raise ValueError("an order of no known kind")

@@ -17,7 +17,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
 from grader.labs import Lab
-from grader.model import HotLine, KernelBundle, MadeModule, Profile
+from grader.model import GeneratedModule, HotLine, KernelBundle, Profile
 from grader.running.tools import launches, run_tool
 
 SHARED = ("L1 Wavefronts Shared", "L1 Wavefronts Shared Ideal")
@@ -34,7 +34,7 @@ MOST_LINES = 4
 SMALLEST_SHARE = 0.05
 FORBIDDEN = "ERR_NVGPUCTRPERM"
 MODULE_FILE = "kernel_module.py"
-"""The made module's name in a binary's table of lines (building/sandboxed/operations.py)."""
+"""The generated module's name in a binary's table of lines (building/sandboxed/operations.py)."""
 STALL, GOES_ON = "stall_", "selected"
 SAMPLES, PLACE = "num_samples", re.compile(rf"{re.escape(MODULE_FILE)}:(?:\w+@)?(\d+)")
 """Proton's samples of a line, and how it writes which line."""
@@ -173,7 +173,7 @@ def counters(text: str) -> list[dict[str, float]]:
     ]
 
 
-def hot_lines(text: str, made: MadeModule) -> list[tuple[HotLine, ...]]:
+def hot_lines(text: str, made: GeneratedModule) -> list[tuple[HotLine, ...]]:
     """The lines in which the warps of each launch were met most often, from ncu's page "source".
 
     It has a table for each file of a launch, a row for each of its lines and below that one for each instruction; the next launch begins
@@ -194,7 +194,7 @@ def hot_lines(text: str, made: MadeModule) -> list[tuple[HotLine, ...]]:
     return [_hottest(files, made) for files in launches]
 
 
-def sampled_lines(text: str, made: MadeModule) -> dict[str, tuple[HotLine, ...]]:
+def sampled_lines(text: str, made: GeneratedModule) -> dict[str, tuple[HotLine, ...]]:
     """The same by the name of a launch, from Proton's tree: below a launch a frame for each line, with its samples by their stalls."""
     found = {}
     for launch in json.loads(text)[0]["children"]:
@@ -215,7 +215,7 @@ def sampled_lines(text: str, made: MadeModule) -> dict[str, tuple[HotLine, ...]]
     return found
 
 
-def _hottest(files: Mapping[str, Sequence[Mapping[str, str]]], made: MadeModule) -> tuple[HotLine, ...]:
+def _hottest(files: Mapping[str, Sequence[Mapping[str, str]]], made: GeneratedModule) -> tuple[HotLine, ...]:
     total = sum(_number(row["# Samples"]) for rows in files.values() for row in rows)
     found = []
     for row in files.get(MODULE_FILE, ()):

@@ -9,7 +9,7 @@ import pytest
 import triton.language as tl
 
 from grader.interpreter.promises import CONSTANT, CONTIGUOUS, MULTIPLE, breaks
-from grader.judging.checking import BROKEN_PROMISE, Finding, defined
+from grader.judging.checking import BROKEN_PROMISE, Finding, reject_undefined
 from tests.unit.running.test_memory_check import checked, edited
 
 LANES = np.arange(16)
@@ -102,7 +102,7 @@ PID = "pid = tl.program_id(0)\n"
 def test_a_broken_promise_is_named_and_a_right_result_is_no_longer_right(tmp_path, promise, says):
     result = checked(tmp_path, edited("    " + PID, f"    {PID}    {promise}\n"))
     assert result.outcome.status == "ran", result.outcome.message
-    verdict = defined(Finding(True, ""), result.outcome)
+    verdict = reject_undefined(Finding(True, ""), result.outcome)
     assert verdict.ok == (not says)
     assert verdict.message == (BROKEN_PROMISE if says else "")
     assert len(result.sentences) == bool(says)

@@ -23,7 +23,7 @@ from grader.judging.checking import (
 from grader.judging.slice_sums import Added
 from grader.labs import get_lab
 from grader.labs.problems import make_problem
-from grader.model import Case, Config, KernelBundle, Launch, MadeModule, MemoryFinding, Outcome, Reference
+from grader.model import Case, Config, GeneratedModule, KernelBundle, Launch, MemoryFinding, Outcome, Reference
 from tests.reports import kernel_source
 
 LAB = get_lab("w8a8")
@@ -32,7 +32,7 @@ PROBLEM = make_problem(LAB, CASE, 1)
 SPLIT = Config(0, {"BLOCK_M": 16, "BLOCK_N": 32, "BLOCK_K": 16, "SPLIT_K": 4}, 4, 2)
 CONFIGS = (SPLIT, Config(1, {"BLOCK_M": 16}, 4, 2), Config(2, {**SPLIT.constants, "SPLIT_K": 2}, 4, 2), Config(3, SPLIT.constants, 4, 2))
 LAUNCHES = {("one", number): Launch((1, slices, 1), (), (), ()) for number, slices in enumerate((4, 1, 2, 1))}
-BUNDLE = KernelBundle("w8a8", CONFIGS, LAUNCHES, {}, MadeModule("", "", ()))
+BUNDLE = KernelBundle("w8a8", CONFIGS, LAUNCHES, {}, GeneratedModule("", "", ()))
 TRUTH = LAB.reference(PROBLEM, 1).y.half()
 NAN = torch.nan
 ROWS, COLUMNS = slice(None), slice(None)

@@ -13,7 +13,7 @@ from grader.building import BinaryCache, BuildOptions, describing, own_folder
 from grader.building.compiler import Compiler
 from grader.gpu.devices import choose
 from grader.labs import get_lab
-from grader.model import Case, Config, KernelBundle, KernelSource, Launch, MadeModule
+from grader.model import Case, Config, GeneratedModule, KernelBundle, KernelSource, Launch
 from grader.pipeline.grading import GradeOptions, grade
 from grader.reporting.document import document
 from tests.submissions import TESTS
@@ -136,7 +136,7 @@ def test_what_only_hidden_cases_launch_is_compiled_last():
     lab = replace(lab, cases=(Case("hidden_1", "hidden", 40, 96, 128, hidden=True), *public), speed_cases=())
     config = Config(0, {}, 4, 2)
     launches = {(case.name, 0): Launch((1, 1, 1), (), (), (("WORK", number),)) for number, case in enumerate(lab.cases)}
-    bundle = KernelBundle(lab.id, (config,), launches, {}, MadeModule("", lab.kernel, ()))
+    bundle = KernelBundle(lab.id, (config,), launches, {}, GeneratedModule("", lab.kernel, ()))
     compiler = Compiler(lab, KernelSource(lab.id, lab.kernel, None, "", (), Path("w8a8.py")), BuildOptions((90,), "all", 1), unheard, 1.0)
     jobs = compiler._jobs(bundle, [(90, config, case.name) for case in lab.cases])
     assert [job.public for job in jobs] == [True, True, False]

@@ -12,7 +12,7 @@ from grader.judging.judged import Judged
 from grader.judging.rubric import load_rubric
 from grader.judging.scoring import score
 from grader.labs import get_lab
-from grader.model import Config, KernelBundle, MadeModule, Outcome, SanitizerResult
+from grader.model import Config, GeneratedModule, KernelBundle, Outcome, SanitizerResult
 
 
 def outcome(case, status, message=""):
@@ -33,7 +33,7 @@ SKIPPED = [outcome(case, "timeout", "not run: one_tile did not finish in time") 
 )
 def test_launches_that_were_not_made_are_not_said_to_have_gone_on_for_too_long(watched, said):
     lab = get_lab("w8a8")
-    bundle = KernelBundle(lab.id, (Config(0, {}, 4, 2),), {}, {}, MadeModule("", lab.kernel, ()))
+    bundle = KernelBundle(lab.id, (Config(0, {}, 4, 2),), {}, {}, GeneratedModule("", lab.kernel, ()))
     judged = Judged(bundle, (), watched, [], None, watched=watched)
     assert memory_test(lab, judged).message.startswith(said)
 
@@ -47,7 +47,7 @@ WHY = "w8a8.py line 9: inline assembly runs on a GPU only; the interpreter canno
 
 def points_of(watched, sanitized=()):
     """The memory test of a kernel that a GPU found right in three cases: status, points and message."""
-    bundle = KernelBundle(LAB.id, (Config(0, {}, 4, 2),), {}, {}, MadeModule("", LAB.kernel, ()))
+    bundle = KernelBundle(LAB.id, (Config(0, {}, 4, 2),), {}, {}, GeneratedModule("", LAB.kernel, ()))
     outcomes = [outcome(name, "ran") for name in NAMES]
     judged = Judged(bundle, (90,), outcomes, [Finding(True, "")] * 3, [], watched=watched, sanitized=sanitized)
     rubric = load_rubric()

@@ -15,7 +15,7 @@ from grader.judging.points import measured_for, with_points
 from grader.judging.rubric import Rubric, Tier, Tiers
 from grader.judging.scoring import score
 from grader.labs import get_lab
-from grader.model import KernelBundle, LabReport, MadeModule, Outcome, SpeedSample
+from grader.model import GeneratedModule, KernelBundle, LabReport, Outcome, SpeedSample
 
 LAB = get_lab("w8a8")
 HIDDEN = replace(LAB.cases[0], name="hidden_1", hidden=True)
@@ -55,7 +55,7 @@ def judged(states: list[str], ratios: list[float] | None) -> LabReport:
         SpeedSample(case.name, 0, "timed", (math.log(ratio),) * 45, (0.0,) * 15, 10.0, 10.0 * ratio)
         for case, ratio in zip(lab.speed_cases, ratios, strict=False)
     ]
-    bundle = KernelBundle(LAB.id, (), {}, {}, MadeModule("", LAB.kernel, ()))
+    bundle = KernelBundle(LAB.id, (), {}, {}, GeneratedModule("", LAB.kernel, ()))
     rubric = Rubric(60, 10, 40, 0.5, {})
     watched = [outcome for outcome in outcomes if outcome.status == "ran"]
     return score(

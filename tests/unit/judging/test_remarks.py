@@ -8,7 +8,7 @@ import pytest
 
 from grader.judging.remarks import remarks
 from grader.labs import get_lab
-from grader.model import Config, KernelBundle, MadeModule, Outcome
+from grader.model import Config, GeneratedModule, KernelBundle, Outcome
 from tests.submissions import TESTS, graded, source_of
 
 STYLE = (TESTS / "styles" / "w4a16_split_k.py").read_text(encoding="utf-8")
@@ -20,7 +20,7 @@ def said(text: str, *, configs: int = 2, additions: int | None = 2) -> tuple[str
     source = source_of(lab, text)
     assert source is not None
     all_configs = tuple(Config(number, {}, 4, 1) for number in range(configs))
-    bundle = KernelBundle(lab.id, all_configs, {}, {}, MadeModule("", lab.kernel, ()))
+    bundle = KernelBundle(lab.id, all_configs, {}, {}, GeneratedModule("", lab.kernel, ()))
     outcomes = (Outcome("one_tile", 0, "ran", additions=0), Outcome("k_tail", 1, "ran", additions=additions))
     return remarks(source, bundle, outcomes, lab.output)
 

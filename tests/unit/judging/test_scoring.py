@@ -19,10 +19,10 @@ from grader.model import (
     BuildFailure,
     Config,
     ErrorMap,
+    GeneratedModule,
     KernelBundle,
     LabReport,
     Launch,
-    MadeModule,
     Outcome,
     Refusal,
     SpeedSample,
@@ -52,7 +52,7 @@ def report(
     findings = findings or [
         Finding(outcome.status == "ran", outcome.message, skipped=outcome.status == "unsupported") for outcome in outcomes
     ]
-    bundle = bundle or KernelBundle("w8a8", CONFIGS, {}, {}, MadeModule("", "W8A8_MM", ()))
+    bundle = bundle or KernelBundle("w8a8", CONFIGS, {}, {}, GeneratedModule("", "W8A8_MM", ()))
     watched = [outcome for outcome in outcomes if outcome.status == "ran"]
     judged = Judged(bundle, capabilities, outcomes, findings, samples, watched=watched)
     return score(LAB, judged, load_rubric(), load_tiers("NVIDIA H200", 90))
@@ -90,14 +90,14 @@ def test_what_compiles_is_told_for_each_capability():
     launches = {(NAMES[0], 0): ALIGNED, (NAMES[0], 1): ALIGNED, (HIDDEN.name, 2): ALIGNED}
     bundle = KernelBundle(
         "w8a8", CONFIGS, launches, {(NAMES[0], 2): "config 2: its grid is 0", (HIDDEN.name, 1): "hidden"},
-        MadeModule("", "W8A8_MM", ()), failures=(failure,),
+        GeneratedModule("", "W8A8_MM", ()), failures=(failure,),
     )
     old, new = (test for test in report({NAMES[0]: "ran"}, bundle).tests if test.kind == "build")
     assert (old.name, old.status, old.metrics) == ("build_sm80", "failed", {"configs": 3, "failed": 2})
     assert old.message == "1 of 3 configs compile; config 1: out of shared memory"
     assert (new.name, new.status, new.metrics) == ("build_sm90", "failed", {"configs": 3, "failed": 1})
     assert new.message == "2 of 3 configs compile; config 2: its grid is 0"
-    fine = KernelBundle("w8a8", CONFIGS[:1], {(NAMES[0], 0): ALIGNED}, {}, MadeModule("", "W8A8_MM", ()))
+    fine = KernelBundle("w8a8", CONFIGS[:1], {(NAMES[0], 0): ALIGNED}, {}, GeneratedModule("", "W8A8_MM", ()))
     assert [test.status for test in report({NAMES[0]: "ran"}, fine).tests if test.kind == "build"] == ["passed"] * 2
     hidden = replace(fine, refused={(HIDDEN.name, 0): "hidden"})
     assert [test.status for test in report({NAMES[0]: "ran"}, hidden).tests if test.kind == "build"] == ["passed"] * 2
@@ -109,7 +109,7 @@ def test_facts_are_those_of_the_newest_capability_and_of_what_public_cases_launc
         (90, 2, ODD.key): binary(2, 90, 4),
     }
     launches = {(NAMES[0], 0): ALIGNED, (HIDDEN.name, 1): ODD, (NAMES[1], 2): ALIGNED}
-    bundle = KernelBundle("w8a8", CONFIGS, launches, {}, MadeModule("", "W8A8_MM", ()), binaries)
+    bundle = KernelBundle("w8a8", CONFIGS, launches, {}, GeneratedModule("", "W8A8_MM", ()), binaries)
     assert {config: one.registers for config, one in report({NAMES[0]: "ran"}, bundle).facts.items()} == {0: 2}
     assert report({NAMES[0]: "ran"}, bundle, capabilities=()).facts == {}
 
@@ -123,7 +123,7 @@ def test_error_maps_are_the_first_of_each_public_case_and_not_too_many():
     found = report(dict.fromkeys(NAMES, "ran"), findings=findings[: len(NAMES)]).error_maps
     assert [one.case for one in found] == NAMES[: len(NAMES) - 1][:MAX_ERROR_MAPS]
     judged = Judged(
-        KernelBundle("w8a8", CONFIGS, {}, {}, MadeModule("", "W8A8_MM", ())), (90,),
+        KernelBundle("w8a8", CONFIGS, {}, {}, GeneratedModule("", "W8A8_MM", ())), (90,),
         [Outcome(one.errors.case, one.errors.config, "ran") for one in findings], findings, None,
     )
     maps = score(LAB, judged, load_rubric(), None).error_maps

@@ -10,7 +10,7 @@ import torch
 from grader.judging.checking import check
 from grader.judging.judge import Launched, with_fewer_slices
 from grader.labs import get_lab
-from grader.model import Config, KernelBundle, Launch, MadeModule, Outcome
+from grader.model import Config, GeneratedModule, KernelBundle, Launch, Outcome
 from tests import margins
 from tests.margins import Judge
 from tests.reports import kernel_source
@@ -19,7 +19,7 @@ LAB = get_lab("w4a16")
 CASE = LAB.case("several_tiles")
 SPLIT = Config(0, {"BLOCK_M": 16, "BLOCK_N": 32, "BLOCK_K": 16, "SPLIT_K": 8}, 4, 2)
 LAUNCH = Launch((16 * 8, 8, 1), (), (), ())
-BUNDLE = KernelBundle("w4a16", (SPLIT,), {(CASE.name, 0): LAUNCH}, {}, MadeModule("", "", ()))
+BUNDLE = KernelBundle("w4a16", (SPLIT,), {(CASE.name, 0): LAUNCH}, {}, GeneratedModule("", "", ()))
 JUDGE = Judge(LAB, CASE, 8)
 SOURCE = kernel_source()
 PROBLEMS = {CASE.name: JUDGE.problem}

@@ -15,7 +15,7 @@ from grader.judging.judged import Judged
 from grader.judging.rubric import HERE, Tier, Tiers, check_names, load_rubric, load_tiers, tier_reached
 from grader.judging.scoring import score
 from grader.labs import all_labs, get_lab
-from grader.model import Device, KernelBundle, MadeModule, Outcome, SpeedSample
+from grader.model import Device, GeneratedModule, KernelBundle, Outcome, SpeedSample
 from grader.pipeline.calibration import (
     APART,
     FIRST,
@@ -191,7 +191,7 @@ def speed_test(value, tiers=TIERS, note=""):
     sample = SpeedSample(
         lab.speed_cases[0].name, 0, "timed", (math.log(value),) * 45, (0.0,) * 15, 10.0, 10.0 * value, message=note
     )
-    bundle = KernelBundle("w8a8", (), {}, {}, MadeModule("", "W8A8_MM", ()))
+    bundle = KernelBundle("w8a8", (), {}, {}, GeneratedModule("", "W8A8_MM", ()))
     right = Outcome(lab.cases[0].name, 0, "ran")
     judged = Judged(bundle, (90,), [right], [Finding(True, "")], [sample], watched=[right])
     report = score(lab, judged, load_rubric(), tiers)

@@ -11,14 +11,14 @@ import pytest
 
 from grader.gpu.limits import ATTEMPTS, CORRECTNESS_SECONDS, MAX_LOST, SPEED_GPU_SECONDS, Budget, GivenUp, used_up
 from grader.labs import get_lab
-from grader.model import Config, Device, KernelBundle, Launch, MadeModule, Outcome, SpeedSample
+from grader.model import Config, Device, GeneratedModule, KernelBundle, Launch, Outcome, SpeedSample
 from grader.pipeline.grading import BuiltKernel, launch_pairs, run_on_gpu
 from grader.running import cuda
 from grader.running.cuda import GpuProcess, ProcessLost, RunnerFailed
 from tests.reports import kernel_source
 from tests.unit.running.gpu_actors import acts, ends_at_once, jobs, vanishes
 
-BUNDLE = KernelBundle("w8a8", (), {}, {}, MadeModule("", "W8A8_MM", ()))
+BUNDLE = KernelBundle("w8a8", (), {}, {}, GeneratedModule("", "W8A8_MM", ()))
 
 
 class Actor(GpuProcess):

@@ -12,7 +12,7 @@ import pytest
 
 from grader.labs import get_lab
 from grader.labs.problems import make_problem
-from grader.model import Config, KernelBundle, KernelSource, Launch, MadeModule
+from grader.model import Config, GeneratedModule, KernelBundle, KernelSource, Launch
 from grader.running.cpu import TOGETHER, InterpretOptions, interpret
 from grader.sandbox.process import Answer
 
@@ -50,7 +50,7 @@ def test_launches_may_take_so_long_together(monkeypatch, seconds, runs, says):
     monkeypatch.setattr(Slow, "says", says)
     configs = tuple(Config(index, {"BLOCK_M": 16, "NUMBER": index}, 4, 2) for index in range(20))
     launches = {(CASE, index): Launch((1, 1, 1), (), (), ()) for index in range(20)}
-    bundle = KernelBundle(LAB.id, configs, launches, {}, MadeModule("", LAB.kernel, ()))
+    bundle = KernelBundle(LAB.id, configs, launches, {}, GeneratedModule("", LAB.kernel, ()))
     problems = {CASE: make_problem(LAB, LAB.case(CASE), 1)}
     options = InterpretOptions(1, case_seconds=1.0, start=Slow)
     outcomes = interpret(LAB, SOURCE, bundle, problems, [(CASE, index) for index in range(20)], options)
@@ -68,7 +68,7 @@ def test_two_launches_that_do_not_end_are_enough(monkeypatch, hidden):
     lab = replace(LAB, cases=tuple(replace(case, hidden=hidden and case.name == CASE) for case in LAB.cases))
     configs = tuple(Config(index, {"BLOCK_M": 16, "NUMBER": index}, 4, 2) for index in range(5))
     launches = {(CASE, index): Launch((1, 1, 1), (), (), ()) for index in range(5)}
-    bundle = KernelBundle(LAB.id, configs, launches, {}, MadeModule("", LAB.kernel, ()))
+    bundle = KernelBundle(LAB.id, configs, launches, {}, GeneratedModule("", LAB.kernel, ()))
     problems = {CASE: make_problem(lab, lab.case(CASE), 1)}
     outcomes = interpret(lab, SOURCE, bundle, problems, list(launches), InterpretOptions(1, case_seconds=1.0, start=Slow))
     assert [outcome.seconds for outcome in outcomes] == [1.0, 1.0, 0.0, 0.0, 0.0]

@@ -18,7 +18,7 @@ from grader.judging.checking import check
 from grader.judging.memory import sentences
 from grader.labs import get_lab
 from grader.labs.problems import make_problem
-from grader.model import Case, Config, KernelBundle, KernelSource, Launch, MadeModule, Outcome
+from grader.model import Case, Config, GeneratedModule, KernelBundle, KernelSource, Launch, Outcome
 from grader.pipeline.grading import GradeOptions, grade
 from grader.reading import read
 from grader.reporting.terminal import next_step
@@ -69,9 +69,9 @@ def checked(
     return Checked(sentences(lab, kernel, problems, [outcome], astray=known, right=right), outcome, source)
 
 
-def made_of(kernel: KernelSource) -> MadeModule:
+def made_of(kernel: KernelSource) -> GeneratedModule:
     made = made_module(kernel, BuildOptions((90,), "check", 1))
-    assert isinstance(made, MadeModule), made
+    assert isinstance(made, GeneratedModule), made
     return made
 
 

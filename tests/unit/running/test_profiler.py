@@ -14,10 +14,10 @@ from grader.model import (
     Binary,
     BuildFacts,
     Config,
+    GeneratedModule,
     KernelBundle,
     KernelSource,
     Launch,
-    MadeModule,
     Profile,
     SourceLine,
     SpeedSample,
@@ -31,10 +31,10 @@ LAB = get_lab("dds")
 PAIR = (LAB.speed_cases[0].name, 0)
 LAUNCH = Launch((1, 1, 1), (("x", "*fp16"),), (), ())
 BUNDLE = KernelBundle(
-    "dds", (Config(0, {}, 4, 2),), {PAIR: LAUNCH}, {}, MadeModule("", "DDS_MM", ()),
+    "dds", (Config(0, {}, 4, 2),), {PAIR: LAUNCH}, {}, GeneratedModule("", "DDS_MM", ()),
     {(90, 0, LAUNCH.key): Binary(0, 90, b"", "k", 4, 0, 0, (), None)},
 )
-MADE = MadeModule("", "W8A8_MM", tuple(range(101, 201)))
+MADE = GeneratedModule("", "W8A8_MM", tuple(range(101, 201)))
 
 
 def read(name):

@@ -9,7 +9,7 @@ import sys
 import pytest
 
 from grader.labs import get_lab
-from grader.model import Config, KernelBundle, MadeModule, SanitizerResult
+from grader.model import Config, GeneratedModule, KernelBundle, SanitizerResult
 from grader.running import sanitizer
 from grader.running.sanitizer import SeenError, read_report, watches
 
@@ -82,7 +82,7 @@ def test_a_report_of_any_length_is_read_in_a_bounded_time(unit):
 # ---------------------------------------------------------------- the road to it
 
 LAB = get_lab("w8a8")
-BUNDLE = KernelBundle(LAB.id, (Config(0, {}, 4, 2),), {}, {}, MadeModule("tl.inline_asm_elementwise", LAB.kernel, ()))
+BUNDLE = KernelBundle(LAB.id, (Config(0, {}, 4, 2),), {}, {}, GeneratedModule("tl.inline_asm_elementwise", LAB.kernel, ()))
 PAIRS = [("one_tile", 0), ("k_tail", 0)]
 
 STAND_IN = """#!{python}
@@ -135,4 +135,4 @@ def test_without_the_tool_nothing_is_seen(monkeypatch):
     ("text", "needed"), [("tl.inline_asm_elementwise(", True), ("tl.extra.cuda.globaltimer()", True), ("tl.dot(a, b)", False)]
 )
 def test_it_is_asked_for_kernels_that_the_interpreter_cannot_run(text, needed):
-    assert sanitizer.needed(KernelBundle("w8a8", (), {}, {}, MadeModule(text, "W8A8_MM", ()))) == needed
+    assert sanitizer.needed(KernelBundle("w8a8", (), {}, {}, GeneratedModule(text, "W8A8_MM", ()))) == needed

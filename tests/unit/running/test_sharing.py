@@ -10,7 +10,7 @@ import pytest
 
 from grader.labs import get_lab
 from grader.labs.problems import make_problem
-from grader.model import Config, KernelBundle, KernelSource, Launch, MadeModule
+from grader.model import Config, GeneratedModule, KernelBundle, KernelSource, Launch
 from grader.running.cpu import InterpretOptions, interpret
 from grader.sandbox import SandboxDied
 from grader.sandbox.process import Answer
@@ -70,7 +70,7 @@ def sandboxes(monkeypatch, says, hidden=(), **how):
     names = [case.name for case in LAB.cases[:count]]
     lab = replace(LAB, cases=tuple(replace(case, hidden=place in hidden) for place, case in enumerate(LAB.cases)))
     launches = {(name, 0): Launch((1, 1, 1), (), (), ()) for name in names}
-    bundle = KernelBundle(lab.id, (Config(0, {"BLOCK_M": 16}, 4, 2),), launches, {}, MadeModule("", lab.kernel, ()))
+    bundle = KernelBundle(lab.id, (Config(0, {"BLOCK_M": 16}, 4, 2),), launches, {}, GeneratedModule("", lab.kernel, ()))
     problems = {name: make_problem(lab, lab.case(name), 1) for name in names}
     outcomes = interpret(lab, SOURCE, bundle, problems, list(launches), InterpretOptions(1, start=Scripted, **how))
     assert all(sandbox.closed for sandbox in Scripted.begun)
@@ -114,7 +114,7 @@ def test_configs_that_are_one_to_the_interpreter_have_one_launch(monkeypatch):
     launches = {(CASE, index): Launch((1, 1, 1), (), (), ()) for index in range(7)}
     launches[CASE, 3], launches[CASE, 4] = Launch((2, 1, 1), (), (), ()), Launch((1, 1, 1), (), (), (("M", 1),))
     refused = {(CASE, 6): "too large"}
-    bundle = KernelBundle(LAB.id, configs, launches, refused, MadeModule("", LAB.kernel, ()))
+    bundle = KernelBundle(LAB.id, configs, launches, refused, GeneratedModule("", LAB.kernel, ()))
     problems = {CASE: make_problem(LAB, LAB.case(CASE), 1)}
     for says, made in (([{}] * 5, 5), ([UNCLEAN["error"]] * 6, 6)):
         for name, value in (("says", list(says)), ("log", []), ("begun", [])):

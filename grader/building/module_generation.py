@@ -1,6 +1,6 @@
 """From a submission's text and what describe reported of it to the one module that is compiled and interpreted.
 
-The made module holds the text of the jit functions that the kernel reaches, under decorators, annotations and defaults of
+The generated module holds the text of the jit functions that the kernel reaches, under decorators, annotations and defaults of
 the grader's, and the constants that describe reported, as literals. So machine code is what Triton made of text that a
 human can read: describe, where a student's Python runs, can choose numbers and which of several definitions counts, and
 no more.
@@ -31,7 +31,7 @@ from grader.building.reports import (
 )
 from grader.building.resolving import BUILTINS, Global, Refused, Resolver, language, permitted, permitted_module
 from grader.compile_errors.excerpt import paragraph
-from grader.model import KernelSource, MadeModule
+from grader.model import GeneratedModule, KernelSource
 from grader.parsing import parse
 from grader.reading.selection import needs
 
@@ -39,18 +39,18 @@ HEADER = (
     "from triton import constexpr_function as __constexpr_function, jit as __jit\nfrom triton.language import constexpr"
 )
 CONSTEXPR = "constexpr"
-"""Its one name in the made module: Triton's interpreter knows constexpr parameters by how the annotation is written."""
+"""Its one name in the generated module: Triton's interpreter knows constexpr parameters by how the annotation is written."""
 
 MAX_FUNCTIONS = 64
 
 
-class NotMade(Exception):
+class NotGenerated(Exception):
     """The text cannot be made into a module; the message is one sentence with the student's own place in it."""
 
 
 @dataclass(frozen=True)
 class _Part:
-    """Some lines of the made module, and for each the line of the submission's module it came from (0: ours)."""
+    """Some lines of the generated module, and for each the line of the submission's module it came from (0: ours)."""
 
     text: str
     lines: tuple[int, ...]
@@ -64,15 +64,15 @@ def referred_names(module: str) -> tuple[str, ...]:
     return tuple(sorted(name for name in names if not name.startswith("__")))
 
 
-def make(
+def generated_module(
     source: KernelSource, kernel: FunctionReport, reported: Mapping[str, Report], *, prints: bool = False
-) -> MadeModule:
-    """The made module. prints: with the kernel's own, for the interpreter alone. Raises NotMade where the text holds what may not be
-    compiled."""
-    return _Maker(source, kernel, reported, prints=prints).made()
+) -> GeneratedModule:
+    """The module that is compiled and interpreted. prints: with the kernel's own prints, for the interpreter alone. Raises NotGenerated for
+    text that may not be compiled."""
+    return _Generator(source, kernel, reported, prints=prints).made()
 
 
-class _Maker:
+class _Generator:
     def __init__(
         self, source: KernelSource, kernel: FunctionReport, reported: Mapping[str, Report], *, prints: bool
     ) -> None:
@@ -82,7 +82,7 @@ class _Maker:
         self.functions = {_first_line(node): node for node in ast.walk(tree) if isinstance(node, ast.FunctionDef)}
         self.written = _written_constants(tree)
 
-    def made(self) -> MadeModule:
+    def made(self) -> GeneratedModule:
         known: dict[str, Global] = {CONSTEXPR: Global(language().constexpr)}
         headers: list[_Part] = [_Part(HEADER, (0, 0))]
         bodies: list[_Part] = []
@@ -94,7 +94,7 @@ class _Maker:
                 continue
             seen.add(name)
             if len(seen) > 16 * MAX_FUNCTIONS:
-                raise NotMade(f"{self.source.kernel} refers to more than {16 * MAX_FUNCTIONS} names; use fewer")
+                raise NotGenerated(f"{self.source.kernel} refers to more than {16 * MAX_FUNCTIONS} names; use fewer")
             if isinstance(report, FunctionReport):
                 node = self._function(name, report)
                 bodies.append(_function_part(self.source.module, name, node, report, prints=self.prints))
@@ -111,22 +111,22 @@ class _Maker:
         lines = tuple(line for part in parts for line in part.lines)
         assert len(lines) == text.count("\n")
         self._check(text, lines, known)
-        return MadeModule(text, self.source.kernel, lines)
+        return GeneratedModule(text, self.source.kernel, lines)
 
     def _function(self, name: str, report: FunctionReport) -> ast.FunctionDef:
         if name == CONSTEXPR:
-            raise NotMade(
+            raise NotGenerated(
                 f"{self._place(report.line)}: a function is called `constexpr`, which is Triton's; give it another name"
             )
         node = self.functions.get(report.line)
         if node is None:
-            raise NotMade(
+            raise NotGenerated(
                 f"`{name}` was not made by a `def` of this file's text; expected a function written out under @triton.jit"
             )
         for part in node.body:
             for inner in ast.walk(part):
                 if isinstance(inner, ast.FunctionDef | ast.AsyncFunctionDef):
-                    raise NotMade(
+                    raise NotGenerated(
                         f"{self._place(inner.lineno)}: `{inner.name}` is a function inside a function; define it at top level, "
                         "under @triton.jit"
                     )
@@ -134,7 +134,7 @@ class _Maker:
         if arguments.vararg or arguments.kwarg or arguments.kwonlyargs:
             cause = f"{node.name} has *args, **kwargs or keyword-only parameters, which Triton does not compile"
             text = self.source.module.split("\n")[node.lineno - 1]
-            raise NotMade(
+            raise NotGenerated(
                 paragraph(
                     self._place(node.lineno), cause, "name each parameter, without *", text=text, column=node.col_offset
                 )
@@ -144,34 +144,38 @@ class _Maker:
     def _binding(self, name: str, report: Report) -> tuple[_Part, Global]:
         """The line that binds a name which is no function of the text, and what the name stands for."""
         if name in self.written and not _agrees(self.written[name], report):
-            raise NotMade(
+            raise NotGenerated(
                 f"{self._use(name)}: `{name}` is {self.written[name]!r} where it is written and {shown(report)} once the "
                 "file has run; a constant keeps the value that it is written with"
             )
         if name == CONSTEXPR:
             if report != TritonObject("triton.language.core", CONSTEXPR):
-                raise NotMade(f"{self._use(name)}: `constexpr` is not Triton's here; restore the name")
+                raise NotGenerated(f"{self._use(name)}: `constexpr` is not Triton's here; restore the name")
             return _Part(f"from triton.language import {CONSTEXPR}", (0,)), Global(language().constexpr)
         if isinstance(report, Module):
             module = permitted_module(report.name)
             if module is None:
-                raise NotMade(f"{self._use(name)}: found the module `{report.name}` in a kernel; use triton.language")
+                raise NotGenerated(
+                    f"{self._use(name)}: found the module `{report.name}` in a kernel; use triton.language"
+                )
             return _Part(f"import {report.name} as {name}", (0,)), Global(module)
         if isinstance(report, TritonObject):
             module = permitted_module(report.module)
             thing = getattr(module, report.name, ast) if module else ast
             if thing is ast or not permitted(thing):
                 what = f"{report.module}.{report.name}".strip(".")
-                raise NotMade(f"{self._use(name)}: `{name}` is {what}, which a kernel may not use; use triton.language")
+                raise NotGenerated(
+                    f"{self._use(name)}: `{name}` is {what}, which a kernel may not use; use triton.language"
+                )
             return _Part(f"from {report.module} import {report.name} as {name}", (0,)), Global(thing)
         if isinstance(report, Builtin) and report.name in BUILTINS:
             return _Part(f"{name} = {report.name}", (0,)), Global(report.name)
         if report == Other("function"):
-            raise NotMade(self._plain_function(name))
+            raise NotGenerated(self._plain_function(name))
         try:
             return _Part(f"{name} = {_literal(report)}", (0,)), Global()
         except ValueError:
-            raise NotMade(
+            raise NotGenerated(
                 f"{self._use(name)}: the kernel uses `{name}`, which is {shown(report)}; expected a number, bool, string, "
                 f"dtype or function of triton.language; {_INSTEAD.get(getattr(report, 'type', ''), 'write it as a constant')}"
             ) from None
@@ -184,12 +188,14 @@ class _Maker:
             assert isinstance(report, FunctionReport)
             block = _block(text, _first_line(node))
             if not _read_alike(block.rstrip("\n").split("\n")) or ast.dump(parse(block).body[0]) != ast.dump(node):
-                raise NotMade(f"{self._place(report.line)}: {node.name} cannot be read line by line; format it plainly")
+                raise NotGenerated(
+                    f"{self._place(report.line)}: {node.name} cannot be read line by line; format it plainly"
+                )
             refused = Resolver(known, constexpr_function=report.kind == "constexpr").check(node)
             if refused:
-                raise NotMade(self._message(refused, text, lines, report.line))
+                raise NotGenerated(self._message(refused, text, lines, report.line))
         if calls(self.source.kernel, functions) > MAX_CALLS:
-            raise NotMade(
+            raise NotGenerated(
                 f"the helpers of {self.source.kernel} make more than {MAX_CALLS} calls in all, and Triton inlines "
                 "each of them; call them in a loop, or once on a larger tile"
             )
@@ -325,7 +331,7 @@ def _parameter(argument: ast.arg, report: FunctionReport) -> str:
     try:
         return f"{text} = {_literal(default)}"
     except ValueError:
-        raise NotMade(
+        raise NotGenerated(
             f"the default of `{argument.arg}` is {shown(default)}; expected a number, bool or string"
         ) from None
 
