@@ -1,4 +1,7 @@
-"""In which language a notebook answers: Chinese in notebooks/zh, as far as zh.toml goes; elsewhere English, as it is written."""
+"""In which language a notebook answers: Chinese in notebooks/zh, as far as zh.toml goes; elsewhere English, as it is written.
+
+What only one notebook says stands in the zh.toml beside its steps and questions, the rest in the one here.
+"""
 
 from __future__ import annotations
 
@@ -8,7 +11,7 @@ import tomllib
 from functools import cache
 from pathlib import Path
 
-TABLE = Path(__file__).with_name("zh.toml")
+GRADER, TABLE = Path(__file__).parents[1], "zh.toml"
 PLACE = "GRADER_LANGUAGE"
 """Environment variable that names the language, zh or en, wherever the notebook lies."""
 
@@ -24,19 +27,27 @@ def translated(text: str) -> str:
 
 
 def _line(text: str) -> str:
-    for pattern, template in _table():
-        if found := pattern.fullmatch(text):
-            parts = {name: _line(part) if name.endswith("_") else part for name, part in found.groupdict().items()}
-            return template.format(**parts)
-    return text
+    matches = [(found, chinese) for pattern, chinese in _table() if (found := pattern.fullmatch(text))]
+    if not matches:
+        return text
+    found, template = min(matches, key=lambda match: _left_open(match[0]))
+    return template.format(
+        **{name: _line(part) if name.endswith("_") else part for name, part in found.groupdict().items()}
+    )
+
+
+def _left_open(found: re.Match[str]) -> tuple[int, int]:
+    """How much of a line an entry leaves open: what stays as it is, and what there is in all. The entry that says most is the one."""
+    parts = found.groupdict().items()
+    return sum(len(part) for name, part in parts if not name.endswith("_")), sum(len(part) for _, part in parts)
 
 
 @cache
 def _table() -> tuple[tuple[re.Pattern[str], str], ...]:
-    """Patterns of English lines and what stands for them in Chinese: those that frame another sentence first, then longer ones, which say
-    more."""
-    said: dict[str, str] = tomllib.loads(TABLE.read_text(encoding="utf-8"))["say"]
-    ordered = sorted(said.items(), key=lambda pair: ("_}" not in pair[0], -len(re.sub(r"\{\w+\}", "", pair[0]))))
+    """Patterns of English lines and what stands for them in Chinese."""
+    said = [
+        pair for path in GRADER.rglob(TABLE) for pair in tomllib.loads(path.read_text(encoding="utf-8"))["say"].items()
+    ]
     return tuple(
-        (re.compile(re.sub(r"\\\{(\w+)\\\}", r"(?P<\1>.+?)", re.escape(english))), text) for english, text in ordered
+        (re.compile(re.sub(r"\\\{(\w+)\\\}", r"(?P<\1>.+?)", re.escape(english))), text) for english, text in said
     )

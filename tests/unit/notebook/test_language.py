@@ -1,19 +1,30 @@
-"""Chinese notebooks ask and answer in Chinese: every question, every step that is right, and the frame of what is wrong."""
+"""Chinese notebooks ask and answer in Chinese: questions, where to look, wrong answers, steps that are right, and usual mistakes."""
 
 from __future__ import annotations
 
 import re
+import tomllib
+from pathlib import Path
 
 import pytest
 
-from grader.exercises import exercises, steps_of
-from grader.judging.answer_marks import wanted
+from grader.authoring.notebooks import SOURCE
+from grader.exercises import exercises, slips_of, steps_of
+from grader.judging.answer_marks import OTHERS, UNITS, _binary, wanted
 from grader.labs import all_labs
 from grader.labs.question import posed, questions_of
-from grader.notebook import ask, asking, language
+from grader.notebook import ask, asking, check_cells, language
 from grader.reading.answers import Answers
 
+ROOT = Path(__file__).parents[3]
+IN_CHINESE = 'lang="zh"'
+NOTEBOOKS = [name for name in {*exercises(), *all_labs()} if IN_CHINESE in (ROOT / SOURCE / f"{name}.py").read_text("utf-8")]
+"""Those that are there in Chinese."""
+
 CHINESE = re.compile("[\u4e00-\u9fff]")
+NAMES = re.compile(r"\btl\.\w+|\b\w*[\d_]\w*|\b[A-Z]{2,}\b|\b[B-Z]\b|\b(?:acc|depth|pid|range)\b|`[^`]+`", re.ASCII)
+"""Numbers and identifiers: what a translation keeps as it is."""
+PROSE = re.compile(r"\b[a-z]+ [a-z]{2,}\b|\b(?:is|of|how|what|the)\b", re.ASCII)
 
 
 @pytest.fixture(autouse=True)
@@ -22,27 +33,62 @@ def notebook_in_chinese(monkeypatch):
     monkeypatch.setenv(language.PLACE, "zh")
 
 
-@pytest.mark.parametrize("lab_id", all_labs())
-def test_every_question_is_asked_in_chinese_with_its_numbers(lab_id):
-    for question in questions_of(lab_id).values():
-        for student in ("ann", "李雷", "zoe"):
+def in_chinese(english: str) -> str:
+    """What the reader gets; it is Chinese throughout and has all numbers and identifiers."""
+    text = language.translated(english)
+    assert CHINESE.search(text), text
+    assert not PROSE.search(re.sub(r"（[a-z ]+）", "", text)), text
+    assert set(NAMES.findall(english)) <= set(NAMES.findall(text)), (english, text)
+    return text
+
+
+def test_every_question_is_asked_and_marked_in_chinese_with_its_numbers():
+    for lab_id, question in ((name, question) for name in NOTEBOOKS for question in questions_of(name).values()):
+        for student in ("ann", "李雷", *map(str, range(10))):
             found = posed(lab_id, question, student)
-            text = language.translated(f"For {student}: {found.text}")
-            assert not re.search(r"\b(is|of|how|what|the)\b", text), text
+            text = in_chinese(f"For {student}: {found.text}")
             numbers = [sorted(re.findall(r"(?<![\w.])(?:0x)?[0-9A-F.]*\d", one)) for one in (found.text, text)]
             assert set(numbers[1]) >= {n for n in numbers[0] if len(n) > 1}, text
             assert CHINESE.search(language.translated(f"Asked: {wanted(found)}."))
+            look = in_chinese(found.hint)
+            refused = f"0 of 2 points. 7.5 is not right (asked: {wanted(found)}). Hint: {found.hint}."
+            assert language.translated(refused) == f"0/2 分。7.5 不对。提示：{look}。"
+            for trap in found.traps:
+                assert language.translated(f"0 of 2 points. {trap.sentence}") == f"0/2 分。{in_chinese(trap.sentence)}"
 
 
-def test_every_right_step_is_praised_in_chinese():
-    for notebook in exercises():
-        for step in steps_of(notebook).values():
-            assert CHINESE.search(language.translated(f"✓ {step.name}: {step.right}")), step.right
+@pytest.mark.parametrize("unit", ["MB", "KB", "operations per byte"])
+def test_a_number_that_is_off_by_a_factor_is_told_so_in_chinese(unit):
+    for _, sentence in (*UNITS, *OTHERS, *_binary(unit)):
+        text = in_chinese(f"Right except for the unit. {sentence.format(unit=unit)}")
+        assert unit in text or "{unit}" not in sentence or "次运算/字节" in text
+
+
+def test_every_step_is_praised_and_helped_in_chinese():
+    for step in (step for notebook in NOTEBOOKS for step in steps_of(notebook).values()):
+        assert language.translated(f"✓ {step.name}: {step.right}") == f"✓ {step.name}：{in_chinese(step.right)}"
+        in_chinese(f"{step.hint}.")
+
+
+def test_every_usual_mistake_is_told_in_chinese_at_the_first_try_and_at_the_third():
+    for slip in (slip for notebook in NOTEBOOKS for step in steps_of(notebook) for slip in slips_of(notebook, step)):
+        said = f"The result is {slip.what}{'' if slip.what.endswith('?') else '.'}"
+        fact, _, advice = slip.what.removesuffix("?").partition("; ")
+        assert in_chinese(check_cells._without_advice(said)) == f"结果：{in_chinese(fact)}。"
+        if advice:
+            assert in_chinese(said) == f"结果：{in_chinese(fact)}；{in_chinese(advice)}{'？' if said.endswith('?') else '。'}"
+
+
+def test_nothing_is_translated_in_two_places():
+    tables = [tomllib.loads(path.read_text("utf-8"))["say"] for path in language.GRADER.rglob(language.TABLE)]
+    assert len(tables) > 5
+    english = [line for table in tables for line in table]
+    assert len(english) == len(set(english)), {line for line in english if english.count(line) > 1}
 
 
 def test_a_wrong_step_is_told_by_its_line():
     english = "✗ add: `add`, line 7: 48 of 48 elements are wrong: out[0] is 1, expected 2."
-    assert language.translated(english) == "✗ add：`add`, line 7：48 个元素中有 48 个不对：out[0] 是 1，应为 2。"
+    assert language.translated(english) == "✗ add：`add` 第 7 行：48 个元素中有 48 个不对：out[0] 是 1，应为 2。"
 
 
 def test_only_the_chinese_notebooks_are_answered_so(monkeypatch, capsys):
