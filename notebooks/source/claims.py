@@ -334,7 +334,7 @@ verdict("With more than one token, int4 weights are not faster than fp16", {
 # Why does the number of tokens matter? Because it decides what a launch waits for:
 
 # %% [markdown] lang="zh"
-# token 数为什么会有影响？要看一次启动究竟在等什么：
+# token 数为什么会有影响？要看一次启动的时间花在哪里：
 
 # %%
 after("batch")
@@ -433,7 +433,7 @@ print(f"one token without a matrix product: {one_way.ratio:.2f} times fp16 writt
 # **On your GPU**, in the lecture's formulation for one token: a sum instead of a matrix product, compiled.
 
 # %% [markdown] lang="zh"
-# “没有指令就没有收益”暗含一个前提：等的是乘法。token 少时并非如此：权重在寄存器里转换的同时，下一批字节正在路上。
+# “没有指令就没有收益”暗含一个前提：时间花在乘法上。token 少时并非如此：权重在寄存器里转换的同时，下一批字节正在路上。
 # W4A16 同样没有对应的指令，它的时间说明的是同一件事。token 多时这个前提成立，结论也就成立。讲座里的矛盾其实并不矛盾：
 # 同样是一个 token 的求和，落后于 fp16 还是远远超过它，取决于每次读取有多宽、同时有多少次读取在途中。
 #
@@ -528,7 +528,7 @@ verdict("Quantising lowers the arithmetic intensity (by more than 2 %)", {
 # tokens, which is what the article wanted to say. With few tokens both halve, and a launch could be nearly twice as fast:
 
 # %% [markdown] lang="zh"
-# 可见这取决于怎么数；而一个随数法而变的量，当不成定律。不随数法而变的是时间。int8 乘法的时间减半；字节数减少不到一半，因为激活仍是 fp16。
+# 可见这取决于怎么计数；随计数方式而变的量成不了定律，时间则不随它变。int8 乘法的时间减半；字节数减少不到一半，因为激活仍是 fp16。
 # 所以 token 多时，天平确实向访存一侧倾斜，这正是文章想说的。token 少时两者都减半，一次启动最多可以快将近一倍：
 
 # %%
@@ -710,7 +710,7 @@ print(f"error with everything in int8: {whole:.2%}; with the outlier columns in 
 # | $q = \mathrm{clamp}(\mathrm{round}(x / s) + z)$ | 同一个单元：$z$ 有什么用。实验里 $z = 0$，gptq 每组有一个 |
 # | 整个张量只用一个 scale，误差很大 | 同一个单元：其中一行是别的行的 30 倍 |
 # | 行和列的 scale 就是 $\mathrm{diag}(p)\,X$，$Y = \mathrm{diag}(p)\,\hat Y\,\mathrm{diag}(r)$ | 第二个单元：并没有做矩阵乘，`p[:, None] * X` 只是广播 |
-# | int8 比 bf16 快四倍 | int8 的峰值是 16 位浮点数的**两倍**；实际的乘积能到多少，在你的 GPU 上看第 1 节 |
+# | int8 是 bf16 的四倍速 | int8 的峰值是 16 位浮点数的**两倍**；实际的乘积能到多少，在你的 GPU 上看第 1 节 |
 # | 动态 int8 多用 15 到 20 % 的显存；融合之后快 14 % | 第 1 节的第一个单元用讲座自己的表算了这两个数 |
 # | 用 Triton 做反量化只要一行 | 确实：就是 `w8a8` 的第 5 步。它外面的 kernel 则是整个 notebook |
 # | NVIDIA 在 H100 上去掉了 int4，改用 FP4 | int4 的 Tensor Core 到 Ampere 为止，FP4 从 Blackwell 开始，H100 两样都没有：所以 `w4a16` 用 fp16 相乘 |

@@ -18,7 +18,7 @@
 #
 # $$y_{mn} = \sum_k x_{mk}\,w_{kn}, \qquad w_{kn} = s_{gn}\,\bigl(q_{kn} - (z_{gn} + 1)\bigr), \qquad g = \lfloor k / \text{group size} \rfloor$$
 #
-# - 权重与 W4A16 一样是 int4，八个拼成一个字，但**没有符号**：$q$ 的取值是 0 到 15。
+# - 权重与 W4A16 一样是 int4，八个拼成一个 32 位字，但**没有符号**：$q$ 的取值是 0 到 15。
 # - 在每一列里，沿 $K$ 相邻的若干个权重（多数是 128 个）是一**组**（group），共用一个 **scale** $s$ 和一个**零点**（zero point）。
 # - 零点也要打包，八列拼成一个字，而且存的是**减一之后的值**。
 #
@@ -40,7 +40,7 @@
 # %% [markdown] lang="zh"
 # ## scale 的粒度应该多细？
 #
-# 四位只有十六个取值。它们由谁共用？下一个单元用八种方法量化同一个权重：让这些取值覆盖整个张量、一列（一个输出通道）、
+# 四位只有十六个取值。哪些权重共用它们？下一个单元用八种方法量化同一个权重：让这些取值覆盖整个张量、一列（一个输出通道）、
 # 沿 $K$ 的 128 个一组或 32 个一组；每种又分**对称**（以零为中心，$q$ 从 -7 到 7，只有 scale）和**非对称**（从最小值到最大值，有 scale 和零点）。
 #
 # 权重是随机的，但带有真实权重的特点：各列大小不同，有少数很大的元素，还有一些列偏向一侧。先预测：更细的组和零点，哪一个帮助更大？
@@ -110,7 +110,7 @@ plt.show()
 # 一列，或者只有 128 个。零点照顾偏向一侧的权重：对称的 scale 在那里会空着一部分取值。两者代价都不大：128 个一组加零点，
 # 每个权重 $4 + 20/128$ 位，只比每列一个 scale 和一个零点多 3.4 %。
 #
-# GPTQ 这个方法在四舍五入之上多了一个想法：沿 $K$ 一行一行地量化，并按真实输入的权衡，把每一行的误差补到后面还没量化的行里。
+# GPTQ 这个方法比就近取整多了一个想法：沿 $K$ 一行一行地量化，并参照真实的输入，把每一行的误差补偿到后面还没量化的行里。
 # 格式是一样的，你的 kernel 分辨不出来。
 #
 # ## 两种打包字各举一例
@@ -134,7 +134,7 @@ print("subtracted for n = 0 to 7:", [((zeros_word >> 4 * i) & 0xF) + 1 for i in 
 #
 # ## kernel 所在的层
 #
-# 这一部分已经写好。`from_linear` 做四舍五入，`load_state_dict` 可以读入模型文件里的一层。
+# 这一部分已经写好。`from_linear` 做就近取整，`load_state_dict` 可以读入模型文件里的一层。
 
 # %%
 # include solutions/gptq.py: quantise .. launch
@@ -147,7 +147,7 @@ print("subtracted for n = 0 to 7:", [((zeros_word >> 4 * i) & 0xF) + 1 for i in 
 # %% [markdown] lang="zh"
 # ## 两个熟悉的函数
 #
-# 这里直接给出，运行这个单元即可。`load_tile` 可以读 $X$、`qweight` 的字，只要给每个 $k$ 一个行号，也可以读 scale。
+# 这里直接给出，运行这个单元即可。`load_tile` 可以读 $X$，也可以读 `qweight` 的字；给每个 $k$ 一个行号，还可以读 scale。
 
 # %%
 # include notebooks/source/parts/load_tile.py
@@ -189,7 +189,7 @@ check("gptq", step="unpack")
 #
 # 给定沿 $K$ 的行号 `depth`（可以是任意行，也可能超出 `K`）和 `columns`，返回要减去的数，1 到 16。$k$ 所在的组是 `k // group_size`；
 # `zeros` 的形状是 `[K / group_size, N / 8]`，字 `(g, j)` 位于 `g * stride_zg + j * stride_zn`。
-# $k$ 不小于 `K`、列不小于 `N` 的地方什么都不要读；那里返回什么都不算数。
+# $k$ 不小于 `K`、列不小于 `N` 的地方什么都不要读；那里返回什么都无所谓。
 
 # %% solution="gptq_step_zeros"
 @triton.jit
@@ -321,7 +321,7 @@ for group_size in (-1, 128, 32):
 #
 # 模型文件里的一层就是这些名字，用 `load_state_dict` 即可读入；`g_idx` 给出每个 $k$ 属于哪一组，必须是普通的顺序
 # （带 “act-order” 的模型文件用另一种顺序，这时层会明确告诉你）。名字和形状相同的格式有两种：`gptq` 存的是零点减一，`gptq_v2` 存的就是零点。
-# 是哪一种，写在模型文件的 `quantize_config.json` 里；把它作为 `checkpoint_format` 传进去，会读错的层就会拒绝：
+# 是哪一种，写在模型文件的 `quantize_config.json` 里；把它作为 `checkpoint_format` 传进去，层遇到会读错的格式就会拒绝：
 
 # %%
 checkpoint = {**layer.state_dict(), "g_idx": torch.arange(256, dtype=torch.int32) // 32}
@@ -345,7 +345,7 @@ print("the same output:", torch.equal(loaded(x), layer(x)))
 # %% [markdown] lang="zh"
 # ## 能快到什么程度？
 #
-# 字节数与 W4A16 相差无几，所以目标相同；分组带来的那一点开销不应该看得出来。
+# 字节数与 W4A16 相差无几，所以目标相同；分组的开销应当小到几乎没有。
 # 第 1 步是公开发表的 split-K kernel，只是换成了本实验的接口。后面的步骤里，没有变快的也照实写明：第 3 步。
 #
 # @ladder gptq: m1_n4096_k4096 m16_n4096_k4096 m64_n4096_k4096
@@ -355,7 +355,8 @@ print("the same output:", torch.equal(loaded(x), layer(x)))
 # | 一个 tile 只在一组里时，把 scale 乘到和上
 # | 乘积转置过来算，让权重从寄存器进入，用到哪里拆到哪里
 #
-# 你的 kernel 已经做到的步骤会直接告诉你：按这个 notebook 的步骤写出来的 kernel 已经整字读取、先做整数减法。下面每一步都有一处改动、一个要预测的数和一个检查单元。这些检查不计时：它们看的是启动参数、编译器为 H200 把你的 kernel 编译成了什么，
+# 你的 kernel 已经做到的步骤，检查会直接说明：按这个 notebook 的步骤写出来的 kernel 已经整字读取、先做整数减法。
+# 下面每一步都有一处改动、一个要预测的数和一个检查单元。这些检查不计时：它们看的是启动参数、编译器为 H200 把你的 kernel 编译成了什么，
 # 以及一次小规模启动要读多少字节。它们不计分，计分的是最后的计时。
 
 # %% [markdown]

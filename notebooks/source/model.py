@@ -379,7 +379,7 @@ curves({"pruned": pruned, f"and trained for {recipe.steps} steps": retrained}, "
 # sparsity has this curve risen by 5 %? Whether block sparsity pays depends on which of the two comes first.
 
 # %% [markdown] lang="zh"
-# 稀疏 kernel 要过了某个稀疏度才比 cuBLAS 快；`docs/benchmarks.md` 里有一种 GPU 上的数字。再看看这条曲线在 5 % 处已经升了多少：
+# 稀疏 kernel 要过了某个稀疏度才比 cuBLAS 快；`docs/benchmarks.md` 里有一种 GPU 上的数字。这里的曲线到多大的稀疏度时升高了 5 %？
 # 块稀疏划不划算，取决于哪条曲线先到。
 
 # %% [markdown]
@@ -460,8 +460,8 @@ for lab, row in costs.items():
 #
 # 一种答案，依据是 H200 的数字。只有一个 token 时，一层的时间就是读权重的时间（memory-bound），所以能直接相乘的格式中，字节越少越快：用 int4，每个通道一个 scale，用 GPTQ 取整。
 # W8A8 的字节也少，但它要先用单独的几次启动求出 $X$ 的 scale，然后才相乘。
-# 带零点的分组，拆包要用更多指令：gptq 那一层的字节约为 w8a16 的一半，却并不更快。第 3 节的文本太短，指不出哪些层需要比 int4 更多；如果更长的文本指出了，
-# 就把它们留成 int8 权重：质量几乎不受损失，速度与分组一样。一个 batch 里有几百个序列时，每一步就有几百个 token，收益变成了损失：512 个 token、4096 x 4096 的权重，W4A16 是 fp16 的 @bench{ratio("w4a16", "m512_n4096_k4096"):.2f} 倍速，W8A8 是 @bench{ratio("w8a8", "m512_n4096_k4096"):.2f} 倍速（`docs/benchmarks.md`）。
-# 权重变小，这时换来的是显存（能放下更多序列），付出的是时间。有几千个 token 时，一层等的是乘法，而只量化权重的格式同样用 fp16 做乘法：
+# 带零点的分组，拆包要用更多指令：gptq 那一层的字节约为 w8a16 的一半，却并不更快。第 3 节的文本太短，看不出哪些层需要比 int4 更多的位；如果更长的文本看出来了，
+# 就让这些层用 int8 权重：质量几乎没有损失，速度与分组一样。一个 batch 里有几百个序列时，每一步就有几百个 token，收益变成了损失：512 个 token、4096 x 4096 的权重，W4A16 是 fp16 的 @bench{ratio("w4a16", "m512_n4096_k4096"):.2f} 倍速，W8A8 是 @bench{ratio("w8a8", "m512_n4096_k4096"):.2f} 倍速（`docs/benchmarks.md`）。
+# 权重变小，这时换来的是显存（能放下更多序列），付出的是时间。有几千个 token 时，一层受限于乘法（compute-bound），而只量化权重的格式同样用 fp16 做乘法：
 # 省的是显存，不是时间。只有 int8 乘 int8 有更快的指令；编码器那张表说明，算上 $X$ 的量化之后还剩下多少：融合并编译之后，它接近同样编译过的 fp16，
-# 权重的字节数减半，显存峰值却更高，所以上线之前要先测。至于整块的零：不把它们训练进去就不行。
+# 权重的字节数减半，显存峰值却更高，所以上线之前要先测。至于整块的零：剪枝之后不带着这些零再训练，就不要上线。

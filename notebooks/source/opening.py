@@ -22,7 +22,7 @@
 # | notebook | 权重 | 省下什么 |
 # |---|---|---|
 # | `w8a8` | int8，激活也是 int8 | 乘法，以及权重的读取 |
-# | `w4a16` | int4，八个权重拼成一个字 | 权重的读取 |
+# | `w4a16` | int4，八个权重拼成一个 32 位字（word） | 权重的读取 |
 # | `dds` | 大部分是空的，按 32 x 32 分块 | 没有存的部分，两样都省 |
 #
 # 你需要会用 PyTorch。Triton 在这里教，共十个小练习：你填写一个单元，紧接着的单元会告诉你对不对；不对的话，错在哪一行、错在什么地方。
@@ -208,9 +208,9 @@ check("opening", step="add")
 # 5. 形状和预想的不一样，多半是少了 `[:, None]` 或 `[None, :]`。打印出来看看。
 # 6. 把问题缩小：一个程序、一个 tile、没有余数。先让它对，再一样一样加回去。
 # 7. 挑一个错的元素，按它的行和列手算一遍，再和打印的值比较。
-# 8. 结果对了，却报内存错误：某个没人注意的地方少了 mask。
+# 8. 结果对了，检查却报内存错误：少了一个 mask，只是没有影响到结果。
 # 9. 一次只改一处，改完就检查。同时改两处，什么也说明不了。
-# 10. 还是不行：从第三次起，检查会说得更具体；“Where to look” 随时可以展开。
+# 10. 还是不行：从第三次起，检查会说得更具体；“看哪里”随时可以展开。
 
 # %% [markdown]
 # ### Warm-up 2: a mask
@@ -227,7 +227,7 @@ check("opening", step="add")
 #
 # 大小很少能正好被 tile 整除。启动 `triton.cdiv(n, BLOCK)` 个程序就够了，其中最后一个会超出末尾。tile 里的每个位置叫一个 **lane**。
 # **mask** 是由真假值组成的 tile，用来关掉其中一些 lane：`tl.load(ptrs, mask=at < n, other=0.0)` 在关掉的位置给出 `other`，不读内存；
-# `tl.store(ptrs, x, mask=at < n)` 在那里什么也不写。不写 `other` 的话，load 在那里给出什么是未定义的；除非之后没有人再看那些 lane，否则都要写上。
+# `tl.store(ptrs, x, mask=at < n)` 在那里什么也不写。不写 `other` 的话，load 在那里给出什么是未定义的；除非那些 lane 以后不再使用，否则都要写上。
 #
 # 忘了加 mask，读到的就是别人的内存。GPU 很少会察觉；这里的检查会，并且告诉你是哪一行。
 
@@ -539,7 +539,7 @@ print(f"largest difference: {float((inside - outside).abs().max()):.0e}, which i
 # lowest four bits. Four bits hold 16 patterns, and they stand for $-8$ to $7$: a pattern above 7 means *minus 16*.
 
 # %% [markdown] lang="zh"
-# ## 5. 四位：八个权重拼成一个字
+# ## 5. 四位：八个权重拼成一个 32 位字
 #
 # PyTorch 有 `torch.int4` 这个 dtype，却没有它的运算。所以沿 $K$ 相邻的八个数共用一个 int32 字，第一个放在最低的四位。
 # 四位共有 16 种位模式，表示 $-8$ 到 $7$：大于 7 的位模式，要**减去 16** 才是它的值。
