@@ -55,7 +55,7 @@ def batch(
         Path | None, typer.Argument(help="nbgrader's submitted/, a folder of folders, or a bulk download (zip).")
     ] = None,
     server: Annotated[
-        Path | None, typer.Option(help="In place of PATH, what a course server was given: its database.")
+        Path | None, typer.Option(help="In place of PATH: the submissions in a course server's database.")
     ] = None,
     out: Annotated[Path, typer.Option("--out", help="Folder for the class report.")] = Path("report"),
     journal_file: Annotated[
@@ -96,7 +96,7 @@ def batch(
     ] = None,
     out_of: Annotated[
         Literal["all", "gradable"],
-        typer.Option(help="What marks are out of: all points, or those to be earned on this machine."),
+        typer.Option(help="What marks are out of: all points, or those that can be earned on this machine."),
     ] = "all",
     gradebook: Annotated[
         str | None, typer.Option(help="Also write the scores to this nbgrader database, such as gradebook.db.")

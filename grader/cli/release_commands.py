@@ -53,7 +53,7 @@ def new_lab(
     )
 
 
-def check_lab(lab_id: Annotated[str, typer.Argument(metavar="ID", help="The lab to look at.")]) -> None:
+def check_lab(lab_id: Annotated[str, typer.Argument(metavar="ID", help="The lab to check.")]) -> None:
     """Check that a lab is complete. Exit status: 0 complete, 1 something is missing."""
     from grader.authoring.new_lab import missing
     from grader.labs import all_labs

@@ -31,13 +31,13 @@ DEFAULT = Path("course.sqlite")
 MOST_JOBS = 8
 MOST_CONNECTIONS = 2000
 
-Database = Annotated[Path, typer.Argument(help="The course's one file; made where there is none.")]
+Database = Annotated[Path, typer.Argument(help="The course's database; created if missing.")]
 
 
 def serve(
     database: Database = DEFAULT,
     host: Annotated[
-        str, typer.Option(help="Address to listen on; others than this machine come by a proxy with TLS.")
+        str, typer.Option(help="Address to listen on; other machines connect through a proxy with TLS.")
     ] = "127.0.0.1",
     port: Annotated[int, typer.Option(min=0, max=65535)] = 8400,
     lab: Labs = None,
@@ -46,7 +46,7 @@ def serve(
         int | None, typer.Option(min=1, help="Sandboxes of one kernel at a time (default: a quarter of the cores).")
     ] = None,
     due: Annotated[datetime | None, typer.Option(formats=DEADLINES, help="Deadline (UTC): the board freezes.")] = None,
-    per_hour: Annotated[int, typer.Option(min=1, help="Submissions of one student within an hour.")] = 30,
+    per_hour: Annotated[int, typer.Option(min=1, help="Submissions that a student may make per hour.")] = 30,
     secrets_file: Annotated[
         Path | None, typer.Option("--secrets", help="Seed and hidden cases, as in a batch.")
     ] = None,
@@ -131,13 +131,11 @@ def tokens(
         list[str] | None, typer.Option(help="Makes an instructor's token for this login; can be repeated.")
     ] = None,
     renew: Annotated[
-        list[str] | None, typer.Option(help="Makes this login a new token; the old one ends. Can be repeated.")
+        list[str] | None, typer.Option(help="Replaces this login's token with a new one; can be repeated.")
     ] = None,
-    revoke: Annotated[list[str] | None, typer.Option(help="Ends this login's token; can be repeated.")] = None,
-    days: Annotated[float, typer.Option(min=0.01, max=1000, help="How long new tokens are good for.")] = 200.0,
-    out: Annotated[
-        Path | None, typer.Option("--out", help="Where new tokens are written (CSV); without it to the terminal.")
-    ] = None,
+    revoke: Annotated[list[str] | None, typer.Option(help="Revokes this login's token; can be repeated.")] = None,
+    days: Annotated[float, typer.Option(min=0.01, max=1000, help="Days that new tokens are valid.")] = 200.0,
+    out: Annotated[Path | None, typer.Option("--out", help="File for new tokens (CSV; default: the terminal).")] = None,
 ) -> None:
     """Make and revoke tokens of a course; without an option, list who has one. The file with new tokens is the only copy."""
     from grader.classroom.roster import Person, load_roster
