@@ -12,7 +12,7 @@ from grader.judging.slice_sums import Added
 from grader.judging.slice_sums import added as added_by
 from grader.labs import Lab, offsets
 from grader.labs.slices import slices
-from grader.model import Case, ErrorMap, KernelBundle, KernelSource, Outcome, Problem, Reference
+from grader.model import Case, Config, ErrorMap, KernelBundle, KernelSource, Launch, Outcome, Problem, Reference
 
 
 @dataclass(frozen=True)
@@ -47,9 +47,6 @@ def check(
 ) -> Finding:
     """Judges one outcome of a bundle's launch. The reference is computed here, after the kernel is gone.
 
-    The tolerance is that of as many slices of K as were added: at most as many as the config claims (grader.labs.slices), fewer where
-    the interpreter saw fewer (`seen`, else the outcome's own record) or a GPU counted fewer (grader.labs.offsets).
-
     known: a cache of this lab's references for these problems. seen: for a launch on a GPU, the slices that the interpreter saw added
     in the same launch.
     """
@@ -63,25 +60,38 @@ def check(
         return Finding(False, f"the kernel changed its input {', '.join(outcome.changed)}; only y_ptr may be written")
     config = bundle.configs[outcome.config]
     launch = bundle.launches.get((outcome.case, outcome.config))
-    sizes = [problem.scalars[size] for size in ("M", "N", "K")]
-    added = slices(lab, config, launch, *sizes, measured=True)
-    seen = added_by(lab, problem, outcome) if seen is None and added > 1 else seen
-    if seen is None and outcome.rounded is None:
-        added = slices(lab, config, launch, *sizes)
-    if seen is not None:
-        added = max(1, min(added, seen.slices))
-    if outcome.rounded is not None:
-        added = offsets.counted(outcome.rounded, added)
-    known, key = {} if known is None else known, (outcome.case, added)
+    count, seen = _slices_added(lab, problem, outcome, config, launch, seen)
+    known, key = {} if known is None else known, (outcome.case, count)
     if key not in known:
-        known[key] = lab.reference(problem, added)
+        known[key] = lab.reference(problem, count)
     reference = known[key]
-    finding = replace(compare(outcome.y, reference, stored=_stored(problem, outcome)), slices=added)
+    finding = replace(compare(outcome.y, reference, explained=_nan_sources(problem, outcome)), slices=count)
     if finding.ok:
         return reject_undefined(finding, outcome)
     if seen is not None and seen.fault:
         finding = replace(finding, message=f"{finding.message}; {seen.fault}")
     return replace(finding, errors=error_map(lab, outcome.case, config, outcome.y, reference))
+
+
+def _slices_added(
+    lab: Lab, problem: Problem, outcome: Outcome, config: Config, launch: Launch | None, seen: Added | None
+) -> tuple[int, Added | None]:
+    """The slices of K whose additions the tolerance allows for, and what the interpreter saw of them.
+
+    At most as many as the config claims (grader.labs.slices); fewer where the interpreter saw fewer (`seen`, else the outcome's own
+    record), or a GPU counted fewer (grader.labs.offsets). If neither did, the launched programs are counted.
+    """
+    sizes = [problem.scalars[size] for size in ("M", "N", "K")]
+    count = slices(lab, config, launch, *sizes, measured=True)
+    if seen is None and count > 1:
+        seen = added_by(lab, problem, outcome)
+    if seen is not None:
+        count = max(1, min(count, seen.slices))
+    elif outcome.rounded is None:
+        count = slices(lab, config, launch, *sizes)
+    if outcome.rounded is not None:
+        count = offsets.counted(outcome.rounded, count)
+    return count, seen
 
 
 ORDER_OF_PROGRAMS = (
@@ -158,7 +168,7 @@ def _overrun(outcome: Outcome) -> str:
 
 
 @dataclass(frozen=True)
-class Contents:
+class NaNSources:
     """What explains NaN in Y. everywhere: every element of Y was stored to. outside: fp16 tensors that were read out of bounds, where the
     interpreter returns NaN."""
 
@@ -166,13 +176,13 @@ class Contents:
     outside: tuple[str, ...] = ()
 
 
-def _stored(problem: Problem, outcome: Outcome) -> Contents:
+def _nan_sources(problem: Problem, outcome: Outcome) -> NaNSources:
     tensors = [found.tensor for found in outcome.memory or () if found.kind == "load" and found.out_of_bounds]
     outside = [name for name in tensors if name in problem.tensors and problem.tensors[name].dtype == torch.float16]
-    return Contents(outcome.written is True, tuple(name.removesuffix("_ptr") for name in dict.fromkeys(outside)))
+    return NaNSources(outcome.written is True, tuple(name.removesuffix("_ptr") for name in dict.fromkeys(outside)))
 
 
-def compare(y: torch.Tensor, reference: Reference, stored: Contents | None = None) -> Finding:
+def compare(y: torch.Tensor, reference: Reference, explained: NaNSources | None = None) -> Finding:
     """Elementwise and Frobenius bounds. y: fp16 [M, N] on the reference's device."""
     error = (y.double() - reference.y).abs()
     wrong = ~(error <= reference.bound)
@@ -189,24 +199,24 @@ def compare(y: torch.Tensor, reference: Reference, stored: Contents | None = Non
             worst=worst,
             frobenius=frobenius,
         )
-    return Finding(False, _describe(y, reference, wrong, stored or Contents()), worst=worst, frobenius=frobenius)
+    return Finding(False, _describe(y, reference, wrong, explained or NaNSources()), worst=worst, frobenius=frobenius)
 
 
-def _describe(y: torch.Tensor, reference: Reference, wrong: torch.Tensor, stored: Contents) -> str:
+def _describe(y: torch.Tensor, reference: Reference, wrong: torch.Tensor, explained: NaNSources) -> str:
     """How much is wrong, where, and one wrong element with its expected value."""
     M, N = y.shape
     count = int(wrong.sum())
     unwritten = torch.isnan(y)
-    if bool(unwritten.all()) and stored.everywhere:
-        return f"all of Y is NaN, although every element was stored{_read_outside(stored)}"
+    if bool(unwritten.all()) and explained.everywhere:
+        return f"all of Y is NaN, although every element was stored{_read_outside(explained)}"
     if bool(unwritten.all()):
         return "no element of Y was written, or all are NaN; check the grid, the pointers and the store's mask"
     share = f"{count} of {M * N} elements of Y are wrong ({100 * count / (M * N):.3g} %)"
     if bool((y == 0).all()):
         return f"Y is all zeros; {share}"
     place = _where(wrong)
-    if int(unwritten.sum()) == count and stored.everywhere:
-        return f"{count} of {M * N} elements of Y are NaN{place}, and were stored{_read_outside(stored)}"
+    if int(unwritten.sum()) == count and explained.everywhere:
+        return f"{count} of {M * N} elements of Y are NaN{place}, and were stored{_read_outside(explained)}"
     if int(unwritten.sum()) == count:
         return f"{count} of {M * N} elements of Y were never written, or are NaN{place}"
     excess = torch.where(unwritten, 0, (y.double() - reference.y).abs() - reference.bound)
@@ -219,11 +229,11 @@ def _describe(y: torch.Tensor, reference: Reference, wrong: torch.Tensor, stored
     return f"{share}{place}; {sample}"
 
 
-def _read_outside(stored: Contents) -> str:
+def _read_outside(explained: NaNSources) -> str:
     """Where NaN in Y may have come from."""
-    if not stored.outside:
+    if not explained.outside:
         return ": check the values it is computed from"
-    names = " and ".join(stored.outside)
+    names = " and ".join(explained.outside)
     return (
         f": reads outside {names} give NaN here, and so does every sum that includes one (the line `memory` says where)"
     )
