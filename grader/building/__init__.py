@@ -54,13 +54,12 @@ def read_by_triton(lab: Lab, source: KernelSource, options: BuildOptions) -> Ker
     described = describe(lab, source, options)
     if isinstance(described, Refusal):
         return described
-    compiler = Compiler(lab, source, options, lambda done, total: None, BUILD_SECONDS)
     pairs = [
         (case, index) for case, indices in assignments(lab, described, compiled=False).items() for index in indices
     ]
-    bundle = compiler.read(
-        described, [(max(options.capabilities), described.configs[index], case) for case, index in pairs]
-    )
+    wanted = [(max(options.capabilities), described.configs[index], case) for case, index in pairs]
+    with Compiler(lab, source, options, lambda done, total: None, BUILD_SECONDS) as compiler:
+        bundle = compiler.read(described, wanted)
     if ours := _fault_of_ours(bundle):
         return ours
     if all(pair in bundle.refused for pair in pairs):
@@ -76,9 +75,13 @@ def compile_described(
     compiled: Compiled = lambda done, total: None,
 ) -> KernelBundle | Refusal:
     """The second half of `build`: the bundle that `describe` made, with binaries."""
+    with Compiler(lab, source, options, compiled, BUILD_SECONDS) as compiler:
+        return _compiled(compiler, lab, bundle, options)
+
+
+def _compiled(compiler: Compiler, lab: Lab, bundle: KernelBundle, options: BuildOptions) -> KernelBundle | Refusal:
     first = next(case for case in lab.cases if case.configs == "all")
     newest = max(options.capabilities)
-    compiler = Compiler(lab, source, options, compiled, BUILD_SECONDS)
     bundle = (_verdicts if options.scope == "verdict" else _binaries)(compiler, bundle, newest, first.name)
     older = [capability for capability in options.capabilities if capability != newest]
     bundle = compiler.allocate(
@@ -117,9 +120,9 @@ def _verdicts(compiler: Compiler, bundle: KernelBundle, capability: int, case: s
 def with_binaries(lab: Lab, source: KernelSource, bundle: KernelBundle, options: BuildOptions) -> KernelBundle:
     """The bundle that was built for a verdict with a binary of each config of which LLVM IR was enough."""
     first = next(case for case in lab.cases if case.configs == "all")
-    compiler = Compiler(lab, source, options, lambda done, total: None, BUILD_SECONDS)
     wanted = [(max(options.capabilities), bundle.configs[index], first.name) for index in sorted(bundle.lowered)]
-    return compiler.compile(bundle, wanted)
+    with Compiler(lab, source, options, lambda done, total: None, BUILD_SECONDS) as compiler:
+        return compiler.compile(bundle, wanted)
 
 
 def assignments(lab: Lab, bundle: KernelBundle, *, compiled: bool = True) -> dict[str, tuple[int, ...]]:

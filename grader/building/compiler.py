@@ -7,13 +7,14 @@ import struct
 import threading
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from types import TracebackType
 from typing import Any, Literal
 
 from grader.building import facts as insight
 from grader.building.cubin import fault as cubin_fault
 from grader.building.options import BuildOptions
 from grader.building.sentences import defect, describe_error, fault_in, is_defect
-from grader.building.sm_limits import too_much_shared_memory
+from grader.building.sm_limits import sm_limits, too_much_shared_memory
 from grader.compile_errors import config_message
 from grader.labs import Lab
 from grader.model import Binary, BuildFailure, Config, GeneratedModule, KernelBundle, KernelSource, Launch, as_data
@@ -62,7 +63,8 @@ class _Job:
 class Compiler:
     """Compiles, or has Triton's front end read, launches of configs in several sandboxes at once.
 
-    A sandbox survives until it fails. Why a launch of hidden cases alone does not compile is told to nobody.
+    A sandbox survives until it fails; use as a context manager, whose end is theirs. Why a launch of hidden cases alone does not compile
+    is told to nobody.
     seconds: what each of the sandboxes that work at once may spend; waiting for a CPU does not count (`Sandbox.spent`), so
     that a busy machine changes no verdict.
     """
@@ -73,6 +75,16 @@ class Compiler:
         self.lab, self.source, self.options, self.compiled = lab, source, options, compiled
         self.left = seconds * options.jobs
         self.timeouts = 0
+        self.idle: list[Sandbox] = []
+        self.tiles: dict[tuple[int, str], int] = {}
+        """Bytes of shared memory that were allocated, by config and by what is done with tiles."""
+
+    def __enter__(self) -> Compiler:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, tb: TracebackType | None) -> None:
+        for sandbox in self.idle:
+            sandbox.close()
 
     def compile(
         self, bundle: KernelBundle, wanted: Sequence[tuple[int, Config, str]], *, refuse: bool = False
@@ -187,28 +199,29 @@ class Compiler:
 
         before: how many binaries there were already; None: nobody is told how many there are.
         """
-        waiting: queue.SimpleQueue[_Job] = queue.SimpleQueue()
+        waiting: queue.SimpleQueue[tuple[_Job, dict[str, Any]]] = queue.SimpleQueue()
         for job in jobs:
-            waiting.put(job)
+            waiting.put((job, self._request(operation, job)))
         results: list[tuple[_Job, _Made]] = []
         lock = threading.Lock()
 
         def work() -> None:
-            sandbox: Sandbox | None = None
+            with lock:
+                sandbox = self.idle.pop() if self.idle else None
             try:
                 while True:
                     try:
-                        job = waiting.get_nowait()
+                        job, request = waiting.get_nowait()
                     except queue.Empty:
                         return
-                    sandbox, result = self._one(operation, made, sandbox, job)
+                    sandbox, result = self._one(operation, made, sandbox, job, request)
                     with lock:
                         results.append((job, result))
                         if before is not None:
                             self.compiled(before + len(results), before + len(jobs))
             finally:
                 if sandbox:
-                    sandbox.close()
+                    self.idle.append(sandbox)
 
         threads = [threading.Thread(target=work, daemon=True) for _ in range(min(self.options.jobs, len(jobs)))]
         for thread in threads:
@@ -217,12 +230,21 @@ class Compiler:
             thread.join()
         return sorted(results, key=lambda pair: jobs.index(pair[0]))
 
+    def _request(self, operation: Operation, job: _Job) -> dict[str, Any]:
+        """With what fits for sure if it is to be allocated: of the same tiles there are as many copies as stages, two at least where
+        only their addresses are known better or worse, or another capability has other layouts."""
+        request = compile_request(operation, self.lab, job.capability, job.config, job.launch)
+        if operation == "allocate":
+            most = sm_limits(job.capability).shared_bytes_per_program // max(2, job.config.num_stages)
+            mine = {tiles: used for (index, tiles), used in self.tiles.items() if index == job.config.index}
+            request["fitting"] = sorted(tiles for tiles, used in mine.items() if used <= most)
+        return request
+
     def _one(
-        self, operation: Operation, made: GeneratedModule, sandbox: Sandbox | None, job: _Job
+        self, operation: Operation, made: GeneratedModule, sandbox: Sandbox | None, job: _Job, request: dict[str, Any]
     ) -> tuple[Sandbox | None, _Made]:
         if self.timeouts >= MAX_TIMEOUTS or self.left <= 0 or self.options.cancelled():
             return sandbox, job.failure(NO_TIME_LEFT)
-        request = compile_request(operation, self.lab, job.capability, job.config, job.launch)
         cache = self.options.cache
         before = sandbox.spent if sandbox else 0.0
         try:
@@ -263,7 +285,10 @@ class Compiler:
             return job.failure(sentence, ours=is_defect(answer))
         if operation == "read":
             return None
-        too_large = too_much_shared_memory(int(answer.header["shared_bytes"]), job.capability)
+        shared, tiles = int(answer.header["shared_bytes"]), str(answer.header["tiles"])
+        if tiles:
+            self.tiles[job.config.index, tiles] = max(shared, self.tiles.get((job.config.index, tiles), 0))
+        too_large = too_much_shared_memory(shared, job.capability)
         if too_large:
             return job.failure(config_message(self.source, job.config.index, too_large))
         if operation == "allocate":

@@ -193,10 +193,9 @@ class SpeedPath:
             quantity.needs == "binary" for quantity in (step.quantity, *(demand.quantity for demand in step.demands))
         ):
             assert self._bundle is not None
-            compiler = Compiler(self.lab, self.source, self._options(), lambda done, total: None, BUILD_SECONDS)
-            self._bundle = compiler.compile(
-                self._bundle, [(CAPABILITY, candidate.config, step.case) for candidate in candidates]
-            )
+            wanted = [(CAPABILITY, candidate.config, step.case) for candidate in candidates]
+            with Compiler(self.lab, self.source, self._options(), lambda done, total: None, BUILD_SECONDS) as compiler:
+                self._bundle = compiler.compile(self._bundle, wanted)
 
     def _built(self, step: SpeedStep, candidate: ConfigFacts) -> tuple[ConfigFacts, str]:
         self._compile(step, [candidate])

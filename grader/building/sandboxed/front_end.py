@@ -182,8 +182,9 @@ def _refuse_valueless() -> None:
     define, lookup = CodeGenerator.visit_FunctionDef, CodeGenerator._define_name_lookup
 
     def visit_function(self: Any, node: Any) -> Any:
-        inside = {id(part) for made in ast.walk(node) if isinstance(made, ast.comprehension) for part in ast.walk(made)}
-        names = (part for part in ast.walk(node) if isinstance(part, ast.Name) and id(part) not in inside)
+        parts = list(ast.walk(node))
+        inside = {id(part) for made in parts if isinstance(made, ast.comprehension) for part in ast.walk(made)}
+        names = (part for part in parts if isinstance(part, ast.Name) and id(part) not in inside)
         self.variables = {part.id for part in names if isinstance(part.ctx, ast.Store)}
         return define(self, node)
 

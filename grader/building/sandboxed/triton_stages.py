@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import hashlib
 import math
 import os
 import re
@@ -30,6 +31,17 @@ OWNS = (
 """In LLVM IR: a variable that is neither shared memory nor a question of libdevice's (building/cubin.py), a function that is not LLVM's
 own, a declaration in inline PTX, and two words for one cache, which ptxas refuses. Each begins with a letter of its own: one of them
 all takes fifty times as long."""
+WORD = re.compile(r'"[^"]*"|versionMajor = \d|#[a-z_]+|[A-Za-z_!@][\w.$]*')
+BESIDE = re.compile(r'("[^"]*")|%[\w.#:]+|\b(?:\d+x)+|(?m:^#loc.*$)')
+"""In Triton's IR: what says of which kind an operation is, and what does not: names of values, sizes, places."""
+
+TRANSLATED: set[frozenset[str]] = set()
+"""Kinds of operations of which this process has made LLVM IR that was plain."""
+
+ON_TILES = re.compile(
+    r'(?m)^(?:[^=\n]*= | *)"?tt\.(?!func|splat|addptr|broadcast|expand_dims|make_range)\w.*tensor<.*|^ *}.*'
+)
+NAMES = re.compile(r"%[\w.#:]+|loc\([^)]*\)")
 TILE = re.compile(r"tensor<((?:\d+x)+)")
 MOST_A_THREAD = 1024
 """Elements of one tile that a thread may have before its local memory has to be known; a thread has at most 255 registers."""
@@ -44,6 +56,7 @@ def compile_one(module: LoadedModule, request: dict[str, Any]) -> tuple[dict[str
     Triton's own loop over its stages keeps each result on disk, under a digest of the whole compiler; nobody would look there again.
     """
     stages, metadata, made, _alive = _stages(module, request)
+    tiles = _tiles(made)
     results = {}
     for name, stage in stages.items():
         made = results[name] = stage(made, metadata)
@@ -52,6 +65,7 @@ def compile_one(module: LoadedModule, request: dict[str, Any]) -> tuple[dict[str
         "entry": metadata["name"],
         "num_warps": metadata["num_warps"],
         "shared_bytes": metadata["shared"],
+        "tiles": tiles,
         "scratch_bytes_per_program": int(metadata.get("global_scratch_size") or 0),
         "profile_scratch_bytes": int(metadata.get("profile_scratch_size") or 0),
         "ptx": ptx.read(results["ptx"], metadata["num_warps"]),
@@ -67,32 +81,57 @@ def lower_one(module: LoadedModule, request: dict[str, Any]) -> dict[str, Any]:
     (libdevice's bring variables with them), PTX that declares something or that ptxas may refuse, or a tile of which a thread has more
     than registers and a few spills can hold makes it not plain, and so do few registers; the cubin says what came of those.
 
-    What follows, LLVM's optimiser, PTX and machine code, refuses next to nothing and takes more than half of the time.
+    Where each of its operations is of a kind that became plain LLVM IR before, it is not made again: translation goes operation by
+    operation. What follows, LLVM's optimiser, PTX and machine code, refuses next to nothing and takes more than half of the time.
     """
     stages, metadata, made, _alive = _stages(module, request)
+    tiles = _tiles(made)
     made = stages["ttir"](made, metadata)
     a_thread = max((math.prod(map(int, sizes.split("x")[:-1])) for sizes in TILE.findall(str(made))), default=0)
     a_thread //= 32 * metadata["num_warps"]
     registers = min(metadata["maxnreg"] or 255, REGISTERS // (32 * metadata["num_warps"]))
-    with _not_optimised():
-        made = stages["llir"](stages["ttgir"](made, metadata), metadata)
+    made = stages["ttgir"](made, metadata)
+    kinds = {frozenset(WORD.findall(line)) for line in BESIDE.sub(r"\1", str(made)).splitlines()}
+    plain = kinds <= TRANSLATED
+    if plain:
+        shared = _allocated(stages, metadata, made)
+    else:
+        with _not_optimised():
+            plain = is_plain(stages["llir"](made, metadata))
+        shared = metadata["shared"]
+        TRANSLATED.update(kinds if plain else ())
     roomy = a_thread <= MOST_A_THREAD and registers >= FEWEST
-    return {"shared_bytes": metadata["shared"], "plain": roomy and is_plain(made)}
+    return {"shared_bytes": shared, "tiles": tiles, "plain": roomy and plain}
 
 
 def allocate_one(module: LoadedModule, request: dict[str, Any]) -> dict[str, Any]:
     """Compiles as the request says, until shared memory is allocated, and returns its bytes. Raises what Triton raises.
 
-    A Triton that allocates it elsewhere goes on to LLVM IR.
+    Where the front end's tiles are known to fit, it ends there, and the answer has no bytes.
     """
+    stages, metadata, made, _alive = _stages(module, request)
+    tiles = _tiles(made)
+    if tiles in request.get("fitting", ()):
+        return {"shared_bytes": 0, "tiles": ""}
+    made = stages["ttgir"](stages["ttir"](made, metadata), metadata)
+    return {"shared_bytes": _allocated(stages, metadata, made), "tiles": tiles}
+
+
+def _tiles(made: Any) -> str:
+    """A digest of what the front end's IR does with tiles, whatever it knows of addresses; none where a loop has stages of its own."""
+    found = [NAMES.sub("", line) for line in ON_TILES.findall(str(made))]
+    text = "\n".join(sorted(found))
+    return "" if "tt.num_stages" in text else hashlib.sha256(text.encode()).hexdigest()
+
+
+def _allocated(stages: dict[str, Any], metadata: dict[str, Any], made: Any) -> int:
+    """Bytes of shared memory; a Triton that allocates it elsewhere goes on to LLVM IR."""
     from triton._C.libtriton import nvidia
 
-    stages, metadata, made, _alive = _stages(module, request)
-    made = stages["ttgir"](stages["ttir"](made, metadata), metadata)
     allocate = getattr(nvidia.passes.ttgpuir, "add_allocate_shared_memory_nv", None)
     if allocate is None:
         stages["llir"](made, metadata)
-        return {"shared_bytes": metadata["shared"]}
+        return int(metadata["shared"])
 
     def last(passes: Any, *rest: Any) -> None:
         allocate(passes, *rest)
@@ -103,10 +142,10 @@ def allocate_one(module: LoadedModule, request: dict[str, Any]) -> dict[str, Any
     try:
         stages["llir"](made, metadata)
     except _Allocated:
-        return {"shared_bytes": made.get_int_attr("ttg.shared")}
+        return int(made.get_int_attr("ttg.shared"))
     finally:
         nvidia.passes.ttgpuir.add_allocate_shared_memory_nv = allocate
-    return {"shared_bytes": metadata["shared"]}
+    return int(metadata["shared"])
 
 
 class _Allocated(Exception):
