@@ -81,6 +81,18 @@ def test_a_batch_says_of_every_config_what_make_grade_says(tmp_path):
     assert 1 <= len(at_home.failures) < 7
 
 
+def test_a_config_of_other_text_is_translated_though_one_of_the_same_operations_was(tmp_path):
+    """Only LLVM IR says that its variable is one: were its config's operations known without their strings, it would have no binary."""
+    text = (TESTS / "styles" / "w8a8_plain.py").read_text(encoding="utf-8")
+    line = "    pid_n = pid % num_pid_n\n"
+    assert line in text
+    asm = '"{ .local .b32 own; mov.b32 $0, $1; }" if BLOCK_N == 64 else "mov.b32 $0, $1;"'
+    arguments = 'constraints="=r,r", args=[pid_n], dtype=tl.int32, is_pure=True, pack=1'
+    bundle = built(get_lab("w8a8"), text.replace(line, f"{line}    pid_n = tl.inline_asm_elementwise({asm}, {arguments})\n"), tmp_path)
+    assert {config for _, config, _ in bundle.binaries} == {0, 2}
+    assert bundle.lowered == {0, 1}
+
+
 LARGE = """
         triton.Config({"BLOCK_M": 128, "BLOCK_N": 128, "BLOCK_K": 128}, num_warps=8, num_stages=3),"""
 
