@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+import signal
+import sys
 from typing import TYPE_CHECKING, Any
 
 import typer
@@ -41,13 +43,25 @@ def refuse(sentence: str) -> typer.Exit:
 
 
 class Commands(TyperGroup):
-    """Commands that end with one sentence, and status 2, where what they were given cannot be used."""
+    """Commands that end with one sentence: with status 2 where what they were given, or this Python, cannot be used, 130 for Ctrl-C."""
 
     def invoke(self, ctx: Any) -> Any:
+        if callable(signal.getsignal(signal.SIGINT)):  # until here it is that of grader/__main__.py
+            signal.signal(signal.SIGINT, signal.default_int_handler)
         try:
             return super().invoke(ctx)
         except Unusable as problem:
             raise refuse(str(problem)) from None
+        except ModuleNotFoundError as missing:
+            package = (missing.name or "grader").partition(".")[0]
+            if package == "grader":
+                raise
+            raise refuse(
+                f"{package} is not installed for {sys.executable}; run `make grade`, which sets up all that is needed, or `pip install -e .`"
+            ) from None
+        except KeyboardInterrupt:
+            errors.print("stopped")
+            raise typer.Exit(INTERRUPTED) from None
 
 
 def application(help_text: str) -> typer.Typer:

@@ -213,7 +213,7 @@ def _course_store(path: Path) -> Store:
 
 
 def require_packages() -> None:
-    missing = [name for name in ("cattrs", "copydetect", "yaml") if find_spec(name) is None]
+    missing = [name for name in ("torch", "triton", "cattrs", "copydetect", "yaml") if find_spec(name) is None]
     if missing:
         raise refuse(f"{missing[0]} is not installed; run `make grade-batch`, or `pip install -e .[batch]`")
 

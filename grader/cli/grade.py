@@ -81,7 +81,7 @@ def grade(
         show(report, Terminal(highlight=False), every=every)
         if json_file or html_file:
             report = with_facts(report, submission, labs, options, built)
-    except (typer.Exit, Unusable):
+    except (typer.Exit, Unusable, ModuleNotFoundError):
         raise
     except KeyboardInterrupt:
         errors.print("stopped; nothing was written")

@@ -153,7 +153,7 @@ def test_a_grader_that_fails_exits_3(tmp_path):
     assert "the grader itself failed" in done.stderr
 
 
-@pytest.mark.parametrize("package", ["cattrs", "copydetect", "yaml"])
+@pytest.mark.parametrize("package", ["triton", "cattrs", "copydetect", "yaml"])
 def test_a_batch_without_its_packages_says_what_to_install(tmp_path, package):
     script = f"import sys; sys.modules[{package!r}] = None; from grader.cli.main import app; app()"
     done = subprocess.run(
@@ -161,6 +161,22 @@ def test_a_batch_without_its_packages_says_what_to_install(tmp_path, package):
     )
     assert done.returncode == 2
     assert done.stderr == f"error: {package} is not installed; run `make grade-batch`, or `pip install -e .[batch]`\n"
+
+
+@pytest.mark.parametrize("package", ["torch", "triton"])
+def test_grading_without_a_package_says_what_to_install(package):
+    script = f"import sys; sys.modules[{package!r}] = None; from grader.cli.main import app; app()"
+    command = [sys.executable, "-c", script, "grade", STUDENT, "--device", "cpu"]
+    done = subprocess.run(command, capture_output=True, text=True, cwd=ROOT, timeout=60)
+    assert done.returncode == 2
+    assert f"error: {package} is not installed for {sys.executable}; run `make grade`" in done.stderr
+    assert "Traceback" not in done.stderr
+
+
+def test_ctrl_c_is_answered_before_a_command_has_begun(tmp_path):
+    (tmp_path / "typer.py").write_text("import os, signal\nos.kill(os.getpid(), signal.SIGINT)\nimport time\ntime.sleep(60)\n")
+    done = run("grade", STUDENT, "--device", "cpu", PYTHONPATH=f"{tmp_path}{os.pathsep}{ROOT}")
+    assert (done.returncode, done.stderr) == (130, "stopped\n")
 
 
 def test_doctor_names_everything():
