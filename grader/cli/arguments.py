@@ -57,7 +57,7 @@ class Commands(TyperGroup):
             if package == "grader":
                 raise
             raise refuse(
-                f"{package} is not installed for {sys.executable}; run `make grade`, which sets up all that is needed, or `pip install -e .`"
+                f"{package} is not installed for {sys.executable}; run `make grade`, which sets up what is needed, or `pip install -e .`"
             ) from None
         except KeyboardInterrupt:
             errors.print("stopped")

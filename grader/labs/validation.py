@@ -3,12 +3,24 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from itertools import pairwise
+from math import gcd
 
 from grader.labs.contract import Lab
 
 TAILS = 512
 """The deepest tile for which a case of all configs must end inside a tile after several steps."""
 STEPS = 2
+FEW_TOKENS = ((1, 1), (2, 7), (8, 15))
+TOGETHER = ({"M": 128, "N": 1024}, {"M": 128, "K": 1024}, {"N": 1024, "K": 1024})
+"""Sizes that a case exceeds together."""
+FOR_EACH_CONFIG = ({"M": 300}, {"N": 1024}, {"M": 16, "K": 1024})
+"""Those that a case of all configs does."""
+DIVIDED_BY = {"M": (16, 32, 64), "N": (8, 16, 32, 64), "K": (8, 16, 32, 64, 128)}
+"""A mask that is left out where this divides a size is missed where a tile is larger: a case of all configs has an odd multiple of it."""
+APART = {"M": 6, "N": 5, "K": 2.2}
+"""How many times the next smaller of the cases' sizes a size is at most, from `APART_FROM` on, lest a range of sizes meets no case."""
+APART_FROM = 128
 
 
 def validate_lab(lab: Lab, folder: str) -> Iterator[str]:
@@ -30,6 +42,7 @@ def validate_lab(lab: Lab, folder: str) -> Iterator[str]:
             yield f"scalars({case.name}) has {sorted(missing)}, which are not parameters of {lab.kernel}; add or rename them"
             break
     yield from _hard_enough(lab)
+    yield from _far_and_wide(lab)
     if not lab.speed_cases:
         yield "it has no speed case; add at least one to `speed_cases`"
 
@@ -49,3 +62,26 @@ def _hard_enough(lab: Lab) -> Iterator[str]:
     longest = max(case.K for case in every)
     if longest <= max([STEPS * TAILS, *(case.K for case in lab.speed_cases)]):
         yield f"its cases of all configs have K of at most {longest}, no longer than timed ones or a loop of few steps; take a longer K"
+
+
+def _far_and_wide(lab: Lab) -> Iterator[str]:
+    """A kernel that is wrong for a range of one or two sizes, or a config that is for one, or without a mask where a tile does not
+    divide, is wrong in a case."""
+    every = [case for case in lab.cases if case.configs == "all"]
+    for low, high in FEW_TOKENS:
+        if not any(low <= case.M <= high for case in lab.cases):
+            yield f"no case has {low} to {high} tokens; give one such an M"
+    for cases, kind, wanted in ((lab.cases, "case", TOGETHER), (every, "case of all configs", FOR_EACH_CONFIG)):
+        for sizes in wanted:
+            if not any(all(getattr(case, size) > least for size, least in sizes.items()) for case in cases):
+                yield f"no {kind} has {' and '.join(f'{size} > {least}' for size, least in sizes.items())}; enlarge one"
+    for size, divisors in DIVIDED_BY.items():
+        unit = gcd(*(getattr(case, size) for case in lab.cases))
+        for divisor in divisors:
+            if divisor % unit == 0 and not any(getattr(case, size) % (2 * divisor) == divisor for case in every):
+                yield f"no case of all configs has as {size} an odd multiple of {divisor}, where a mask may be missing; change one"
+    for size, apart in APART.items():
+        sizes = sorted({max(APART_FROM, getattr(case, size)) for case in lab.cases})
+        for smaller, larger in pairwise([APART_FROM, *sizes]):
+            if larger > apart * smaller:
+                yield f"no case has {size} between {smaller} and {larger}; change one, so that each is at most {apart} times the one before"

@@ -159,6 +159,12 @@ def test_an_id_that_is_taken_is_refused(tmp_path):
     assert (tmp_path / "solutions" / "w9.py").read_text(encoding="utf-8") == "# mine\n"
 
 
+def smaller(lab, **which):
+    """The lab with 16 in place of a size, in the cases of which that is true."""
+    ((size, wanted),) = which.items()
+    return replace(lab, cases=tuple(replace(case, **{size: 16}) if wanted(case) else case for case in lab.cases))
+
+
 @pytest.mark.parametrize("lab_id", all_labs())
 def test_labs_are_sound(lab_id):
     assert list(validate_lab(get_lab(lab_id), lab_id)) == []
@@ -175,6 +181,12 @@ def test_labs_are_sound(lab_id):
             replace(case, K=64) if case.configs == "all" else case for case in lab.cases)), "take a longer K"),
         (lambda lab: replace(lab, cases=tuple(
             replace(case, x_layout="contiguous") if case.configs == "all" else case for case in lab.cases)), "contiguous"),
+        (lambda lab: smaller(lab, M=lambda case: 1 < case.M < 8), "no case has 2 to 7 tokens"),
+        (lambda lab: smaller(lab, N=lambda case: case.M > 128), "no case has M > 128 and N > 1024"),
+        (lambda lab: smaller(lab, N=lambda case: case.configs == "all"), "no case of all configs has N > 1024"),
+        (lambda lab: smaller(lab, M=lambda case: case.K > 4096), "no case of all configs has M > 16 and K > 1024"),
+        (lambda lab: smaller(lab, K=lambda case: case.K == 576), "K an odd multiple of 64"),
+        (lambda lab: smaller(lab, K=lambda case: case.K == 2064), "no case has K between 1088 and 4128"),
     ],
 )
 def test_what_a_lab_lacks_is_a_sentence(change, word):

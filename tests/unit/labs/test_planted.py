@@ -66,6 +66,18 @@ PLANTED |= {
     f"what_no_timed_k_has_{lab}": (lab, "tl.cdiv(K, BLOCK_K)", "tl.cdiv(tl.minimum(K, 4096 * (2 - BUG)), BLOCK_K)")
     for lab in ("w8a8", "w4a16", "w8a16", "gptq")
 }
+LOOPS = {"w8a8": "tl.cdiv(K, BLOCK_K)", "w4a16": "tl.cdiv(K, BLOCK_K)", "dds": "range(start, end)"}
+PLANTED |= {
+    f"{name}_{lab}": (lab, loop, loop.replace(last, f"tl.where((BUG == 1) & ({when}), 0, {last})"))
+    for lab, loop in LOOPS.items()
+    for last in ["end" if lab == "dds" else loop]
+    for name, when in {"many_columns": "N > 1024", "many_tokens": "M > 300", "long_k_and_several_tokens": "(M > 16) & (K > 1024)"}.items()
+}
+PLANTED |= {
+    f"no_mask_where_{divisor}_divides_k": ("w8a8", "k_left = K - k * BLOCK_K",
+                                         f"k_left = tl.where((BUG == 1) & (K % {divisor} == 0), BLOCK_K, K - k * BLOCK_K)")
+    for divisor in (16, 32, 64, 128)
+}
 
 
 def in_one_of_eight(lab, find, put, bad):
