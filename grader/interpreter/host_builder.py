@@ -390,6 +390,18 @@ for _name in (
     METHODS[_name] = lambda self, *_: None
 
 
+def _with_scope(atomic: Callable[..., Any]) -> Callable[..., Any]:
+    def create(self: Any, *operands: Any) -> Any:
+        self.scope = operands[-1]  # for whoever follows the accesses: Triton's interpreter leaves it out
+        return atomic(self, *operands)
+
+    return create
+
+
+for _name in ("create_atomic_rmw", "create_atomic_cas"):
+    METHODS[_name] = _with_scope(getattr(interpreter.InterpreterBuilder, _name))
+
+
 @_method
 def create_barrier(self: Any) -> None:
     """Threads of a program wait for each other: here there is one, and whoever follows its accesses is told."""

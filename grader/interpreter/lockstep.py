@@ -180,8 +180,8 @@ class _LockstepMemory(NativeMemory):
         self._check.note("store", area, elements, mask)
 
     def atomic_rmw(self, operation: Any, pointers: Any, values: Any, mask: Any, order: Any) -> Any:
-        if operation.name not in ADDS:
-            raise NeedsOneByOne("an atomic that does not add")
+        if operation.name not in ADDS or self._within_a_program():
+            raise NeedsOneByOne("an atomic that does not add, or not to what other programs add to")
         pointers, values, mask = self._of_all(pointers, values, mask)
         area, elements, real = self._check.locate(pointers, mask, values.itemsize)
         if area is not None:

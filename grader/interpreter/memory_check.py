@@ -29,7 +29,7 @@ from grader.interpreter.launch_findings import Findings
 from grader.interpreter.memory_access import MemoryAccess, is_misaligned
 from grader.interpreter.native_memory import POISON_BYTE, NativeMemory, atomic_rmw
 from grader.interpreter.promises import BrokenPromises
-from grader.interpreter.races import Races, too_far_apart
+from grader.interpreter.races import WITHIN_A_PROGRAM, Races, too_far_apart
 from grader.interpreter.split_k import Contributions
 
 LONGER = 4
@@ -343,7 +343,8 @@ class _Watched(NativeMemory):
 
     def atomic_rmw(self, operation: Any, pointers: Any, values: Any, mask: Any, order: Any) -> Any:
         values = np.asarray(values)
-        access = MemoryAccess("atomic", self._program(), pointers, mask, values.itemsize, values, operation.name)
+        name = f"{operation.name}{WITHIN_A_PROGRAM if self._within_a_program() else ''}"
+        access = MemoryAccess("atomic", self._program(), pointers, mask, values.itemsize, values, name)
         real, allowed, _ = self._check.check(access)
         before = _unknown(atomic_rmw(self._memory, operation, real, values, allowed, order), access.shared)
         self._check.check_inputs()

@@ -8,6 +8,7 @@ from collections.abc import Iterable
 from typing import Any
 
 import numpy as np
+from triton._C.libtriton import ir
 
 from grader.interpreter.areas import Area
 
@@ -28,6 +29,10 @@ class NativeMemory:
         """The number of the program that is running, counted along the grid."""
         (x, y, z), (_, height, depth) = self._builder.grid_idx, self._builder.grid_dim
         return int((x * height + y) * depth + z)
+
+    def _within_a_program(self) -> bool:
+        """Whether the atomic that runs is one to the threads of its program only."""
+        return self._builder.scope == ir.MEM_SYNC_SCOPE.CTA
 
     def _load(self, areas: Iterable[Area], pointers: Any, mask: Any, other: Any, dtype: Any) -> np.ndarray:
         """As Triton's native load of real addresses; see `taken`."""

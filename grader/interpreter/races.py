@@ -19,6 +19,8 @@ from grader.interpreter.threads import Threads
 
 SEVERAL = -(2**62)
 """In place of a program: several added to an element, and none stored to it. Its opposite: several stored the same number to it."""
+WITHIN_A_PROGRAM = " within a program"
+"""Of an atomic whose scope is its program: to others it is a load and a store."""
 EXCHANGES = ("XCHG", "CAS")
 """Atomics that leave in memory what the last one brought: two of them in another order leave something else."""
 ADDS = ("ADD", "FADD")
@@ -46,7 +48,7 @@ class Races:
         if area.output:
             if kind == "atomic":
                 count_additions(area, access.elements, access.of_lanes, access.within)
-                if contributions and access.operation in ADDS:
+                if contributions and access.operation.removesuffix(WITHIN_A_PROGRAM) in ADDS:
                     contributions.add(area, access.elements, access.of_lanes.reshape(-1), access.program)
             self.threads.follow(access)
             self._follow_readers(access, used=used)
@@ -160,14 +162,15 @@ class Races:
         access.shared[access.mask] = elements.reshape(int(np.count_nonzero(access.mask)), -1).any(axis=1)
 
     def _unlike(self, access: MemoryAccess) -> np.ndarray:
-        """Lanes whose atomic leaves something else if it comes before those that were there: another kind, or an exchange."""
+        """Lanes whose atomic leaves something else if it comes before those that were there: another kind, an exchange, or one that
+        is none to other programs."""
         area, elements, operation = access.area, access.elements, access.operation
         if area.operation is None:
             area.operation = np.zeros(len(area.valid), dtype=np.int8)
         number = self._atomics.setdefault(operation, len(self._atomics) + 1)
         before = area.operation[elements]
         area.operation[elements] = np.where((before == 0) | (before == number), number, -1)
-        return ((before != 0) & (before != number)) | (operation in EXCHANGES)
+        return ((before != 0) & (before != number)) | operation.endswith((*EXCHANGES, WITHIN_A_PROGRAM))
 
     def _race(
         self, fault: str, access: MemoryAccess, element: int, *programs: int, differs: bool, doubtful: bool = False

@@ -231,7 +231,7 @@ def _race(
         fact, step = _unmasked(kernel, tensor, name, finding, finding.meant, masked=masked)
         return f"{fact}: it lands in {element}, {who}{pair}", step
     if finding.kind == "atomic" and not lanes:
-        only = "add with tl.atomic_add alone, and do not use what it returns"
+        only = 'add with tl.atomic_add alone, without scope="cta", and do not use what it returns'
         return f"{element}, which another program writes too{pair}; their order is undefined", only
     moves = _moves(tensor, name, finding)
     if moves:

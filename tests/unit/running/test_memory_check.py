@@ -261,6 +261,9 @@ CORNER = "corner = (offs_m[:, None] % BLOCK_M == 0) & (offs_n[None, :] == 0)\n  
 ODD = "tl.store(pairs.to(tl.pointer_type(tl.int16)) + 1, 1, mask=pid_n > 0)\n"
 
 
+WITHIN = ADD.replace("mask=", "scope='cta', mask=")
+
+
 @pytest.mark.parametrize(
     ("stores", "unordered"),
     [
@@ -285,6 +288,12 @@ ODD = "tl.store(pairs.to(tl.pointer_type(tl.int16)) + 1, 1, mask=pid_n > 0)\n"
         (PAIRS + "tl.atomic_cas(pairs, bits - 1, bits)\n", True),
         (PAIRS + "tl.store(pairs, bits, mask=pid_n == 0)\n    " + ODD, True),
         (PAIRS + "tl.atomic_max(pairs, bits, mask=offs_m[:, None] < M)\n    tl.atomic_or(pairs, bits, mask=offs_m[:, None] < M)\n", True),
+        (WITHIN, True),
+        ("plus(y_ptrs, y.to(tl.float16), offs_m[:, None] < M, 'acq_rel', 'cta')\n", True),
+        (PAIRS + "tl.atomic_max(pairs, bits, mask=offs_m[:, None] < M, scope='cta')\n", True),
+        (f"if pid_n == 0:\n        {WITHIN}    else:\n        {ADD}", True),
+        (f"if pid_n == 1:\n        {WITHIN}        {WITHIN}", False),
+        (ADD.replace("mask=", "scope='sys', mask="), False),
     ],
 )
 def test_what_depends_on_the_order_of_programs_is_known(tmp_path, stores, unordered):
