@@ -42,7 +42,8 @@ def validate_lab(lab: Lab, folder: str) -> Iterator[str]:
             yield f"scalars({case.name}) has {sorted(missing)}, which are not parameters of {lab.kernel}; add or rename them"
             break
     yield from _hard_enough(lab)
-    yield from _far_and_wide(lab)
+    yield from _large_and_few(lab)
+    yield from _of_every_kind(lab)
     if not lab.speed_cases:
         yield "it has no speed case; add at least one to `speed_cases`"
 
@@ -64,9 +65,8 @@ def _hard_enough(lab: Lab) -> Iterator[str]:
         yield f"its cases of all configs have K of at most {longest}, no longer than timed ones or a loop of few steps; take a longer K"
 
 
-def _far_and_wide(lab: Lab) -> Iterator[str]:
-    """A kernel that is wrong for a range of one or two sizes, or a config that is for one, or without a mask where a tile does not
-    divide, is wrong in a case."""
+def _large_and_few(lab: Lab) -> Iterator[str]:
+    """What is wrong for few tokens, for large sizes or for two of them at once is wrong in a case."""
     every = [case for case in lab.cases if case.configs == "all"]
     for low, high in FEW_TOKENS:
         if not any(low <= case.M <= high for case in lab.cases):
@@ -75,6 +75,11 @@ def _far_and_wide(lab: Lab) -> Iterator[str]:
         for sizes in wanted:
             if not any(all(getattr(case, size) > least for size, least in sizes.items()) for case in cases):
                 yield f"no {kind} has {' and '.join(f'{size} > {least}' for size, least in sizes.items())}; enlarge one"
+
+
+def _of_every_kind(lab: Lab) -> Iterator[str]:
+    """A config without a mask where a tile does not divide is wrong in a case, and so is what is wrong for a range of one size."""
+    every = [case for case in lab.cases if case.configs == "all"]
     for size, divisors in DIVIDED_BY.items():
         unit = gcd(*(getattr(case, size) for case in lab.cases))
         for divisor in divisors:

@@ -70,6 +70,8 @@ def problem(case: Case, generator: torch.Generator, device: torch.device) -> Pro
         values = values * torch.logspace(-1.5, 0.5, BLOCK, device=device)[None, :, None]
     elif case.w == "positive":
         values[:, ::2] = values[:, ::2].abs() + 0.1
+    elif case.w == "traps":
+        values[1::3] /= 32  # a block of small numbers counts, too
     x = laid_out(activations(case, generator, device), case.x_layout)
     y = output_like(case.M, case.N, case.y_layout, device)
     return Problem(
