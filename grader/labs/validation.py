@@ -12,13 +12,13 @@ TAILS = 512
 """The deepest tile for which a case of all configs must end inside a tile after several steps."""
 STEPS = 2
 FEW_TOKENS = ((1, 1), (2, 7), (8, 15))
-TOGETHER = ({"M": 128, "N": 1024}, {"M": 128, "K": 1024}, {"N": 1024, "K": 1024})
+TOGETHER = ({"M": 128, "N": 1024}, {"M": 128, "K": 1024})
 """Sizes that a case exceeds together."""
 FOR_EACH_CONFIG = ({"M": 300}, {"N": 1024}, {"M": 16, "K": 1024})
 """Those that a case of all configs does."""
 DIVIDED_BY = {"M": (16, 32, 64), "N": (8, 16, 32, 64), "K": (8, 16, 32, 64, 128)}
 """A mask that is left out where this divides a size is missed where a tile is larger: a case of all configs has an odd multiple of it."""
-APART = {"M": 6, "N": 5, "K": 2.2}
+APART = {"M": 6, "N": 5, "K": 4}
 """How many times the next smaller of the cases' sizes a size is at most, from `APART_FROM` on, lest a range of sizes meets no case."""
 APART_FROM = 128
 
