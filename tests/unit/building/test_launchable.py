@@ -112,14 +112,14 @@ def test_shared_memory_is_that_of_the_binary(tmp_path):
     assert all(late[request] <= sm_limits(90).shared_bytes_per_program for request in known)
 
 
-DEEP = """@triton.heuristics({"DEEP": lambda args: args["BLOCK_K"] if args["M"] != 7 else 8192})
+DEEP = """@triton.heuristics({"DEEP": lambda args: args["BLOCK_K"] if args["M"] != 5 else 8192})
 @triton.jit
 def W8A8_MM"""
 
 
 def test_of_a_hidden_case_no_word_and_no_number_is_told(tmp_path):
     lab = get_lab("w8a8")
-    hidden = replace(lab.case("one_tile"), name="hidden_1", M=7, hidden=True)
+    hidden = replace(lab.case("one_tile"), name="hidden_1", M=5, hidden=True)
     text = (TESTS / "styles" / "w8a8_plain.py").read_text(encoding="utf-8")
     text = text.replace("@triton.jit\ndef W8A8_MM", DEEP).replace(
         "BLOCK_K: tl.constexpr,\n", "BLOCK_K: tl.constexpr, DEEP: tl.constexpr,\n"
