@@ -119,7 +119,7 @@ def W8A8_MM"""
 
 def test_of_a_hidden_case_no_word_and_no_number_is_told(tmp_path):
     lab = get_lab("w8a8")
-    hidden = replace(lab.case("one_tile"), name="hidden_1", M=5, hidden=True)
+    hidden = replace(lab.case("one_tile"), name="hidden_1", M=5, hidden=True, configs="one")
     text = (TESTS / "styles" / "w8a8_plain.py").read_text(encoding="utf-8")
     text = text.replace("@triton.jit\ndef W8A8_MM", DEEP).replace(
         "BLOCK_K: tl.constexpr,\n", "BLOCK_K: tl.constexpr, DEEP: tl.constexpr,\n"
