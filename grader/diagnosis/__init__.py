@@ -11,9 +11,9 @@ Read it in this order, half an hour in all:
 5. `compare`: the columns in order, and which deviation makes the next ones uncertain. Then the columns, each on its own:
    `stores` and `programs` (who stores what), `addresses` and `lookups` (which elements meet), `counts` (each k once), `values` (what the
    operands hold), `sums` and `precision` (what becomes of the products), `scales` (what they are multiplied by).
-6. `mending`: of wrong addresses, the first number that could alone put them right, and that nothing right is made of. `definition`: the
-   line to change where there is no right number to compare with: loops, masks, tiles that nobody stores. These two alone may err: all else
-   is measured.
+6. `mending`: of a wrong number, the first one that could alone put it right, and that nothing right is made of; it is asked of addresses
+   and masks, and by `looping` of loops. `definition`: what is made of what, and where to look first for what was not tried: tiles that
+   nobody stores, conditions. These alone may err: all else is measured.
 7. `catalogue`: names, where a known mistake gives the same numbers. `explaining`: which launches to record, and what they agree on.
    `reasons`: the sentences, and what is said of a kernel that cannot be followed.
 """

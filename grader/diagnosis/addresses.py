@@ -14,22 +14,17 @@ import numpy as np
 
 from grader.diagnosis.definition import (
     address_nodes,
-    changing_axis,
     inside_loop,
-    is_program_id,
-    line_of_base,
-    line_of_bound,
     line_of_exchange,
-    line_of_meeting,
     line_of_step,
     loop_around,
     loops_around,
     mask_nodes,
-    nodes_behind_axis,
     numbers_behind,
 )
 from grader.diagnosis.fit import fit, named
 from grader.diagnosis.lookups import check_index
+from grader.diagnosis.looping import line_of_bound
 from grader.diagnosis.mending import line_of_operand, line_of_place
 from grader.diagnosis.observation import Observation, span
 from grader.diagnosis.provenance import Array
@@ -196,7 +191,7 @@ class _Walk:
             text = f"k of {side.operand.letter} moves by {{0}} from one iteration to the next ({span(before)}, then {span(after)})"
             text += f", that of {self.other.side.operand.letter} moves on here" if beside else ""
             one = self.observation(column, aspect, line, text, "{1}", found.step // along_k * unit, found.depth * unit)
-            return replace(one, beside=beside is not None)
+            return replace(one, hedged=beside is not None)
         text = f"the addresses of {side.operand.letter} move by {{0}} from one iteration to the next"
         expected = f"{{1}} times {side.operand.strides[1]} = {along_k}"
         return self.observation(column, aspect, line, text, expected, found.step, found.depth)
@@ -278,7 +273,9 @@ def _other_row(walk: _Walk, wrong: Array) -> Observation:
         later = side.row[e, p] > own[e] and not needed_of(run, int(products.n[e])).any()
         # whose mask may go by the same number, and is as wrong
         asked = {node.number for node in mask_nodes(run, access)} if access else set[int]()
-        bound = line_of_bound(run, inside, "stop" if products.iteration[p] or later else "start", asked)
+        bound = line_of_bound(
+            run, products.program, inside, "stop" if products.iteration[p] or later else "start", asked
+        )
         # of a store in that loop, what decides when it is made may be wrong as well
         line = line if loop_around(run.text, inside) in loops_around(run.text, stored) else bound or line
     text = f"for {products.element(e)}, {element(run, side, e, p)} is multiplied"
@@ -328,7 +325,14 @@ def _step_apart(walks: list[_Walk]) -> Observation | None:
         return None
     first, then = (span(behind.covered(i)) for i in (0, 1))
     text = f"k of {behind.side.operand.letter} moves by {{0}} from one iteration to the next ({first}, then {then})"
-    line = behind.line_of_step or access.line
+    second = np.flatnonzero(behind.products.iteration == 1)
+    used = [
+        line_of_exchange(
+            behind.run, behind.products, behind.side, int(p), load_of(behind.run, behind.side, int(p)) or access
+        )
+        for p in second[:1]
+    ]
+    line = next(filter(None, used), None) or behind.line_of_step or access.line
     other = walks[walks[0] is behind].side.operand.letter
     return behind.observation("k", "step", line, text, f"{max(steps)}, as that of {other} does", min(steps))
 
@@ -347,23 +351,16 @@ def _expecting(one: Observation, expected: str) -> Observation:
     return replace(one, expected=expected) if one.aspect.endswith(" step") else one
 
 
-def line_of_slice(run: Run, parts: Sequence[Products]) -> int | None:
-    """Where a program's place along k was computed, by the left operand's addresses; of programs with one place, where it became one."""
-    accesses = [access for part in parts[:2] if part.left.node.size and (access := load_of(run, part.left, 0))]
-    if not accesses:
-        return None
-    axis = changing_axis(parts[0].left.operand.place(run.problem, accesses[0].offsets)[1])
-    met = line_of_meeting(run, accesses, axis) if len(accesses) > 1 else None
-    variables = [node for node in nodes_behind_axis(run, accesses[0], axis) if node.op == "loop_variable"]
-    begun = (node.line for node in variables if is_program_id(run.tape.nodes[node.inputs[0]]))
-    return met or next(begun, None) or line_of_base(run, accesses[0], axis)
-
-
 def line_between_slices(run: Run, parts: Sequence[Products]) -> int | None:
     """Where slices that begin one tile apart move on by one tile, and so meet the tiles of the next; None where they do not."""
     begins = sorted(int(part.left.k[0][part.live[0]].min()) for part in parts if part.live[0].any())
     walk = _Walk(run, parts[0], "left")
     if walk.found is None or not walk.found.moves or len(begins) < 2:
         return None
-    tile = walk.found.depth
-    return walk.line_of_step if begins[1] - begins[0] == tile and walk.found.step == tile * walk.strides[1] else None
+    tile, moved = walk.found.depth, (node for load in walk.loads[1:] for node in address_nodes(run, load))
+    ends = (part.left.k[0][part.left.asked[0]].max(initial=0) for part in parts)
+    if any(node.op == "loop_variable" for node in moved) and min(ends) < run.sizes[2] - len(parts) * tile:
+        return None  # it would end earlier, if its steps were longer
+    if begins != [tile * place for place in range(len(begins))]:
+        return None
+    return walk.line_of_step if walk.found.step == tile * walk.strides[1] else None

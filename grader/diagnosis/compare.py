@@ -35,7 +35,7 @@ def compare(run: Run) -> list[Observation]:
     """All that deviates in a launch, each column and aspect once."""
     found = check_programs(run)
     followed = list(followed_programs(run))
-    placed, moved = put_right(run, [products for _, products in followed])
+    placed, moved = put_right(run, [products for _, products in followed], found)
     strides = any(one.aspect.startswith("stride") for one in placed)  # which explain what is missing
     found = placed if strides else [*found, *placed]
     if any(one.aspect == "order" for one in placed):  # nothing else of a tile is certain before
@@ -62,6 +62,11 @@ def _of_program(run: Run, stores: list[Node], products: Products) -> list[Observ
     if any(one.aspect == "again" for one in kept) or not (exactly or roughly or summed):
         return [*places, *kept]
     found = [*places, *kept, *_numbers(run, products, everything, [*places, *kept], summed)]
+    if {one.side[1] for one in places if one.column == "rows"} == {
+        "left",
+        "right",
+    }:  # which row of Y is meant is not known either
+        found = [one for one in found if one.column != "scale"]
     found = found or check_masks(run, products)
     return found or (check_precision(run, products) if run.expected.weight is None else [])
 

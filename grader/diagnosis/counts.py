@@ -6,24 +6,25 @@ from collections.abc import Iterator, Sequence
 
 import numpy as np
 
-from grader.diagnosis.addresses import line_between_slices, line_of_slice
+from grader.diagnosis.addresses import line_between_slices
 from grader.diagnosis.definition import (
+    address_nodes,
     inside_loop,
     is_cut,
-    line_of_bound,
     line_of_condition,
-    line_of_mask,
     line_of_skip,
     loops_around,
-    mask_nodes,
     numbers_behind,
 )
 from grader.diagnosis.fit import named
 from grader.diagnosis.flow import Term
+from grader.diagnosis.looping import line_of_bound, line_of_rounds, line_of_slice
+from grader.diagnosis.mending import lanes_in, line_of_mask, line_of_place
 from grader.diagnosis.observation import Number, Observation, place_in, plain, span
 from grader.diagnosis.provenance import Array
-from grader.diagnosis.relation import Products, Run, Side, load_of, needed_of
+from grader.diagnosis.relation import Products, Run, Side, element, load_of, needed_of
 from grader.diagnosis.stores import stores_to_output
+from grader.diagnosis.tape import Node
 
 
 def check_counts(run: Run, parts: Sequence[Products]) -> list[Observation]:
@@ -48,8 +49,8 @@ def check_counts(run: Run, parts: Sequence[Products]) -> list[Observation]:
         which = "stop" if len(ends) == 1 < len(begins) else "start"
         apart = len(parts) > 1 or not one.iterates  # what reaches into the next tile is no step that is too small
         line = _line_of_reach(run, parts, twice) if apart and not len(missing) else None
-        line = line or _line(run, parts, which, twice)
-        found.append(one.seen("count", "twice", line, text, "each k once"))
+        line, hedged = (line, False) if line else _line(run, parts, which, twice)
+        found.append(one.seen("count", "twice", line, text, "each k once", hedged=hedged))
     # as many as there should be, so that what is met twice is what is met instead
     if len(missing) and not (len(parts) > 1 and len(twice) and counts.sum() >= needed.sum()):
         met = np.flatnonzero(needed & (counts > 0))
@@ -81,30 +82,36 @@ def _together(run: Run, parts: Sequence[Products]) -> str:
     )
 
 
-def _line(run: Run, parts: Sequence[Products], which: str, amiss: Array) -> int | None:
+def _line(run: Run, parts: Sequence[Products], which: str, amiss: Array) -> tuple[int | None, bool]:
     """Where it is decided which k are met: the condition of a multiplication; where the start, or the stop, of the loop over k was made;
-    of slices without such a loop, their place along k. Of some elements of each word alone, the loop over these."""
+    of slices without such a loop, their place along k. Of some elements of each word alone, the loop over these. And whether that was not
+    tried."""
     one, inside = parts[0], inside_loop(run, parts[0])
     outer = {loop.lineno for loop in loops_around(run.text, one.store.line or 0)}
     loops = [loop.lineno for loop in loops_around(run.text, inside) if loop.lineno not in outer]
     if loops and len(np.unique(amiss % one.right.operand.unit)) < one.right.operand.unit:
-        return loops[0]
+        return loops[0], False
     if line := _line_of_condition(run, parts, amiss):
-        return line
+        return line, True
     met = np.concatenate([part.left.k[part.live] for part in parts])
-    beyond = not met.size or amiss.min() > met.max() or amiss.max() < met.min()
-    skipped = line_of_skip(run, inside) if loops and not np.isin(amiss, met).any() else None
-    if skipped and (not beyond or _loaded(run, one, amiss)):
-        return skipped
-    if beyond and len(loops) > 1:
+    missing, went = (
+        not np.isin(amiss, met).any(),
+        _loaded(run, one, amiss),
+    )  # so that it is not the loop that ends elsewhere
+    if line := line_of_skip(run, inside) if missing and loops and went else None:
+        return line, True
+    if line := line_of_rounds(run, parts, amiss) if missing and not went else None:
+        return line, len(parts) > 1
+    if len(loops) > 1 and (not met.size or amiss.min() > met.max() or amiss.max() < met.min()):
         inside = loops[0]  # what the inner loop does is right each time
     when = one.iteration[one.live[0] & (one.left.k[0] == amiss[0])]
     if len(parts) == 1 and len(np.unique(when)) > 1 and loops:
         which = "step"  # what is met in two of its iterations
     if len(parts) > 1 and which == "start" and one.flow.terms:
-        return line_between_slices(run, parts) or line_of_slice(run, parts)
+        return line_between_slices(run, parts) or line_of_slice(run, parts) or one.store.line, True
     right = numbers_behind(run, one.store)
-    return line_of_bound(run, inside, which if one.flow.terms else "stop", right) or one.store.line
+    line = line_of_bound(run, one.program, inside, which if one.flow.terms else "stop", right) or one.store.line
+    return line, True
 
 
 def _loaded(run: Run, one: Products, k: Array) -> bool:
@@ -136,7 +143,8 @@ def _line_of_reach(run: Run, parts: Sequence[Products], twice: Array) -> int | N
         k = part.left.k[0, tile]
         again, whole = np.isin(k, twice), part.live[0, tile][k < run.sizes[2]].all()
         if whole and again.any() and not again[0] and int(k[again].min()) in begins:
-            return _mask_along_k(run, part, part.left, int(tile[again][0]))
+            wrong = part.left.live & np.isin(part.left.k, twice)
+            return _line_of_mask(run, part, part.left, int(tile[again][0]), wrong)
     return None
 
 
@@ -153,22 +161,31 @@ def _missing(run: Run, parts: Sequence[Products], e: int, missing: Array, where:
     for part, side in sides:
         at = int(np.flatnonzero((part.m == one.m[e]) & (part.n == one.n[e]))[0])
         unit, words = side.operand.unit, side.k[at] // side.operand.unit
-        rows = run.sizes[0] if side is part.left else run.sizes[1]
-        masked = side.asked[at] & part.alive[at] & ~side.live[at] & (side.row[at] >= 0) & (side.row[at] < rows)
+        masked = _left_out(run, part, side)[at]
         found = masked & ~np.isin(words, missing // unit) & (side.k[at] < run.sizes[2])
         masked &= ~np.isin(part.lane, part.lane[found])  # lanes whose k another tile has are left out as they should be
         if np.isin(missing // unit, words[masked]).all():
             p = int(np.flatnonzero(masked & np.isin(words, missing // unit))[0])
             access = load_of(run, side, p)
+            line = _line_of_mask(
+                run, part, side, p, _left_out(run, part, side) & np.isin(side.k // unit, missing // unit)
+            )
             what = "shape given for" if access and is_cut(run, access) else "mask of"
             text = f"the {what} {side.operand.letter} leaves out k = {span(missing)}, and K = {run.sizes[2]}{_together(run, parts)}"
-            return part.seen("count", f"masked {side.operand.letter}", _mask_along_k(run, part, side, p), text, p=p)
+            return part.seen("count", f"masked {side.operand.letter}", line, text, p=p)
     lost = one.left.live[e] & one.right.live[e] & ~one.alive[e]
     if np.isin(missing, one.left.k[e][lost]).all():
         chosen = (run.tape.nodes[i] for i in run.tape.programs[one.program] if run.provenance.carries(i))
         line = next((node.line for node in chosen if node.op == "select"), one.store.line)
         text = f"the products of k = {span(missing)} do not reach {where}"
         return one.seen("count", "lost", line, text, "each k once")
+    unit = one.right.operand.unit
+    for side, other in ((one.left, one.right), (one.right, one.left)):
+        there = np.flatnonzero(other.live[e] & np.isin(other.k[e] // unit, missing // unit) & side.asked[e])
+        if len(there) and (side.k[e, there] // unit != other.k[e, there] // unit).all():  # and so outside its tensor
+            p = int(there[0])
+            text = f"for {where}, {element(run, one.left, e, p)} meets {element(run, one.right, e, p)}"
+            return one.seen("k", "meet", line_of_place(run, one, side, p), text, "the same k on both sides", p=p)
     made = int(one.iteration.max()) + 1 if one.iteration.size else 0
     depth = int((one.iteration == 0).sum())
     text = f"k = {span(missing)} is never multiplied for {where}{_together(run, parts)}"
@@ -177,16 +194,36 @@ def _missing(run: Run, parts: Sequence[Products], e: int, missing: Array, where:
     if made and depth and alone and one.iterates and len({term.line for term in one.flow.terms}) == 1:
         text += f": the loop runs {made} iteration{'s' if made != 1 else ''} of {{0}}"
         numbers = (named(run, depth),)
-    return one.seen("count", "missing", _line(run, parts, which, missing), text, "each k once", numbers=numbers)
+    line, hedged = _line(run, parts, which, missing)
+    return one.seen("count", "missing", line, text, "each k once", numbers=numbers, hedged=hedged)
 
 
-def _mask_along_k(run: Run, products: Products, side: Side, p: int) -> int | None:
-    """Where the mask along k was made, of the load that a product's element comes from."""
+def _left_out(run: Run, products: Products, side: Side) -> Array:
+    """bool [E, P]: elements of an operand that its load leaves out."""
+    rows = run.sizes[0] if side is products.left else run.sizes[1]
+    left_out: Array = side.asked & products.alive & ~side.live & (side.row >= 0) & (side.row < rows)
+    return left_out
+
+
+def _line_of_mask(run: Run, products: Products, side: Side, p: int, wrong: Array) -> int | None:
+    """Where the mask was made of the load that a product's element comes from. wrong: bool [E, P], elements that it should leave out, or
+    should not."""
     access = load_of(run, side, p)
-    if access is None:
+    use = side.asked & (side.node == side.node[p])
+    lanes = None if access is None else lanes_in(run.provenance, int(side.node[p]), side.lanes[use], access)
+    if access is None or lanes is None:
         return None
-    others = {node.number for node in mask_nodes(run, products.store)}
-    return line_of_mask(run, access, side.operand.place(run.problem, access.offsets)[1], run.sizes[2], others)
+    loads: dict[Node, bool] = {}
+    amiss = np.asarray(wrong.any(axis=0))
+    for each in (products.left, products.right):
+        for number in np.unique(each.node):
+            load = run.load_of(int(number), each.operand.tensor)
+            if load is not None:
+                loads[load] = bool(amiss[each.node == number].any())
+    lines = {load.line for load, bad in loads.items() if bad}
+    right = numbers_behind(run, products.store, *(load for load in loads if load.line not in lines))
+    right |= {node.number for load in loads for node in address_nodes(run, load)}
+    return line_of_mask(run, access, lanes, wrong[use], right)
 
 
 def _past_the_end(run: Run, products: Products, e: int) -> list[Observation]:
@@ -199,7 +236,7 @@ def _past_the_end(run: Run, products: Products, e: int) -> list[Observation]:
     side = left if (left.k[e][past] >= K).any() else right
     p = int(np.flatnonzero(past)[0])
     text = f"k = {span(side.k[e][past])} of {side.operand.letter} is multiplied, past K = {K}"
-    line = _mask_along_k(run, products, side, p)
+    line = _line_of_mask(run, products, side, p, side.live & (side.k >= K))
     return [products.seen("count", f"past {side.operand.letter}", line, text, "a mask that ends at K", p=p)]
 
 

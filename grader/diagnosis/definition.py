@@ -1,8 +1,7 @@
-"""Which line to change: where what deviates was made, if no right number is known to compare with (`mending` asks where one is).
+"""What is made of what, and where to look first where no number is known that would put it right (`mending` asks where one is).
 
-One rule, `line_to_blame`: of all that the deviating thing is made of, what something right is made of too is not at fault. Of what is left
-the last is, the nearest to the use; where nothing is left the use itself is, the load, store or product. What differs from question to
-question is which part of the thing deviates: one axis of a tile, what moves on, what depends on a program, what a mask compares.
+`line_to_blame`: of all that the deviating thing is made of, what something right is made of too is not at fault. Of what is left the last
+is, the nearest to the use; where nothing is left the use itself is, the load, store or product.
 
 The tape leads back from a load or a store along what its addresses, its mask and its values were made of, and from a loop or a
 condition along what it goes by. The text tells which statement stands inside which, and what is assigned in a line; nothing else.
@@ -93,12 +92,12 @@ def line_to_blame(made: Iterable[Node], use: Node, right: Container[int] = ()) -
     return left[-1] if left else use.line
 
 
-def nodes_along(run: Run, access: Node, axis: int, nodes: Sequence[Node] | None = None) -> list[Node]:
-    """Those of some nodes, such as that of an access's addresses, that vary along one axis of its tile alone, by their numbers or by
-    their shape, and vectors that become such."""
+def nodes_along(run: Run, access: Node, axis: int) -> list[Node]:
+    """Those of the nodes of an access's addresses that vary along one axis of its tile alone, by their numbers or by their shape, and
+    vectors that become such."""
     found: dict[int, Node] = {}
     vectors: set[int] = set()
-    for node in reversed(address_nodes(run, access) if nodes is None else nodes):
+    for node in reversed(address_nodes(run, access)):
         long = [one for one, length in enumerate(node.shape) if length > 1]
         shaped = len(node.shape) == len(access.shape) > 1 and long == [axis] and "ptr" not in node.type
         if shaped or node.number in vectors or varies_along(run, node, access.shape) == {axis}:
@@ -137,24 +136,25 @@ def line_of_base(
     run: Run,
     access: Node,
     axis: int | None = None,
-    given: Asked = is_program_id,
     right: Container[int] = (),
     begins: tuple[int, int] | None = None,
 ) -> int | None:
-    """Where what a tile begins with along one axis was made of something given, such as a program id; None: along any axis.
+    """Where what a tile begins with along one axis was made of a program id; None: along any axis.
 
     Of `pid_m * BLOCK_M + tl.arange(0, BLOCK_M)` that is the line that made pid_m, or this one where pid_m is a program id itself, or
-    something right is made of it too. Where nothing depends on what is given, the line where the lanes begin. begins: with which element
+    something right is made of it too. Where nothing depends on one, the line where the lanes begin. begins: with which element
     the tile begins there, and how many it has: where no number that it is made of is that of this tile, it is not the numbers that
     are wrong, but what is made of them.
     """
     nodes = nodes_behind_axis(run, access, axis)
-    made = made_with(nodes, given) or made_with(_along_none(run, access), given)
+    made = made_with(nodes, is_program_id) or made_with(_along_none(run, access), is_program_id)
     if not made:
         return next((node.line for node in nodes if node.op == "make_range" and node.line), access.line)
     tiles = [node for node in made if node.size > 1 and node.line][:1]
     numbers = [
-        node for node in made if node.size == 1 and node.op not in ("addptr", "loop_variable") and not given(node)
+        node
+        for node in made
+        if node.size == 1 and node.op not in ("addptr", "loop_variable") and not is_program_id(node)
     ]
     if begins is not None and begins[0]:
         with contextlib.suppress(Untraceable):
@@ -164,17 +164,6 @@ def line_of_base(
                 numbers = [node for node, one in zip(numbers, held, strict=True) if one == first]
     lines = {one.line for one in tiles}
     return line_to_blame([*tiles, *(node for node in numbers if node.line not in lines)], access, right)
-
-
-def line_of_meeting(run: Run, accesses: Sequence[Node], axis: int | None) -> int | None:
-    """Where what two programs' tiles begin with along an axis, made of program ids, became the same number."""
-    if not np.array_equal(accesses[0].offsets, accesses[1].offsets):
-        return None
-    ways = (made_with(nodes_behind_axis(run, access, axis), is_program_id) for access in accesses)
-    single = ([one for one in way if one.size == 1 and "ptr" not in one.op and not is_program_id(one)] for way in ways)
-    value = run.provenance.values
-    pairs = zip(*single, strict=False)
-    return next((one.line for one, other in pairs if value(one.number) == value(other.number)), None)
 
 
 def _along_none(run: Run, access: Node) -> list[Node]:
@@ -245,40 +234,6 @@ def is_cut(run: Run, access: Node) -> bool:
     return any(node.op == "tile" for node in address_nodes(run, access))
 
 
-def line_of_mask(
-    run: Run, access: Node, along: Array, end: int | None = None, right: Container[int] = ()
-) -> int | None:
-    """Where an access's mask was made, by itself along the axis in which `along`, shaped as its tile, changes; of one that should let
-    these numbers through up to an end, and compares with something else, where that was made."""
-    if is_cut(run, access):
-        shaped = (node.line for node in address_nodes(run, access) if node.op == "tile" and access.op == "load")
-        return next(shaped, access.line)
-    axis, nodes = changing_axis(along), mask_nodes(run, access)
-    asked = [node for node in nodes if node.type == "int1" and node.op not in MOVES and node.number not in right]
-    alone = [] if axis is None else [node for node in nodes_along(run, access, axis, nodes) if node in asked]
-    if not alone or axis is None:
-        return line_to_blame(asked, access)
-    numbers = np.moveaxis(along, axis, 0).reshape(along.shape[axis], -1)[:, 0]
-    return (None if end is None else _line_of_limit(run, alone[0], numbers, end)) or line_to_blame(alone, access)
-
-
-def _line_of_limit(run: Run, compared: Node, along: Array, end: int) -> int | None:
-    """Where what lanes are to be less than was made, if it is not what lets them through up to `end`."""
-    order = {"LT": 1, "LE": 1, "GT": -1, "GE": -1}.get(compared.op[-2:], 0)
-    if not order or len(compared.inputs) != 2:
-        return None
-    with contextlib.suppress(Untraceable):
-        one, other = compared.inputs[::order]
-        lanes, limit = (run.provenance.values(i).astype(np.int64).reshape(-1) for i in (one, other))
-        apart = (along - lanes if lanes.size == along.size else along)[:2]  # later ones may lie in the next row
-        if (limit == limit[0]).all() and (apart == apart[0]).all() and end - apart[0] - limit[0] not in (0, 1):
-            made = run.tape.nodes[other]
-            while made.op in MOVES and made.inputs:
-                made = run.tape.nodes[made.inputs[0]]
-            return made.line if made.inputs else None
-    return None
-
-
 def line_of_exchange(run: Run, products: Products, side: Side, p: int, access: Node) -> int | None:
     """Where a load's elements go on to products whose own were loaded too, by another load of the same tile of Y, or lie elsewhere
     in this one; None where they were not."""
@@ -287,7 +242,9 @@ def line_of_exchange(run: Run, products: Products, side: Side, p: int, access: N
     stored = max((node.number for node in mine if node.op == "store" and node.number < term.node), default=-1)
     loads = (node for node in reversed(mine) if node.op == "load" and stored < node.number < term.node)
     right = next((load for load in loads if len(wanted) and _brings(run, side, load, wanted)), None)
-    if right is None or (right.line == access.line and products.iteration[p]):  # which was right before
+    before = np.flatnonzero(products.iteration == products.iteration[p] - 1)
+    stays = any(run.load_of(int(number), side.operand.tensor) is access for number in np.unique(side.node[before]))
+    if right is None or (right.line == access.line and products.iteration[p] and not stays):  # which was right before
         return None
     way = behind(run, int(side.node[p]), stop=lambda node: node.number == access.number)
     orders = [node for node in way if node.op in ORDERS and access.number < node.number]
@@ -351,44 +308,12 @@ def line_of_maker(run: Run, number: int, use: Node, right: Container[int] = ()) 
     return use.line if made.op in GIVEN or number in right else made.line
 
 
-def line_of_bound(run: Run, inside: int, which: str, right: Container[int] = ()) -> int | None:
-    """Where the "start", the "stop" or the "step" of the loop around a line was made; the loop's own where that says it itself, or
-    something right is made of it too."""
-    loop = loop_around(run.text, inside)
-    if loop is None:
-        return None
-    head = range(loop.lineno, loop.body[0].lineno)
-    steers = [node for node in run.tape.nodes if node.op in STEERS and node.line in head]
-    if steers and steers[0].op == "range":
-        place = ("start", "stop", "step").index(which)
-        made = steers[0].inputs[place]
-        alias = _line_of_alias(run.text, loop, place) if run.tape.nodes[made].op in GIVEN else None
-        return alias or line_of_maker(run, made, steers[0], right)
-    tests = [run.tape.nodes[node.inputs[0]] for node in steers[:2]]
-    number = _number_of_test(run, tests, which) if len(tests) == 2 else None
-    return loop.lineno if number is None else line_of_maker(run, number, tests[0], right)
-
-
-def _line_of_alias(text: str, loop: Loop, place: int) -> int | None:
+def line_of_alias(text: str, loop: Loop, place: int) -> int | None:
     """Where a range's start, stop or step got its name, if it is another name of something given, which leaves no node on the tape."""
-    given = getattr(loop, "iter", loop)
-    names = [ast.unparse(one) for one in getattr(given, "args", [])]
+    names = [ast.unparse(one) for one in getattr(getattr(loop, "iter", loop), "args", [])]
     name = ([None, *names] if len(names) == 1 else [*names, None, None])[place]
     found = [one for one in _all(text, ast.Assign) if ast.unparse(one.targets[0]) == name]
     return found[0].lineno if len(found) == 1 and isinstance(found[0].value, ast.Name) else None
-
-
-def _number_of_test(run: Run, tests: Sequence[Node], which: str) -> int | None:
-    """What is compared in the first two tests of a `while` and stays, its "stop", or what moves: its "start", or its first "step". None
-    where a test says more than its bound."""
-    if tests[0].op[-2:] not in ("LT", "GT", "NE"):
-        return None
-    pairs = list(zip(*(test.inputs for test in tests), strict=False))
-    stays = [one for one, other in pairs if one == other]
-    moves = [pair[which == "step"] for pair in pairs if pair[0] != pair[1]]
-    nodes = map(run.tape.nodes.__getitem__, stays if stays and which == "stop" else moves)
-    made = [node.number for node in nodes if node.inputs or node.line != tests[0].line]
-    return made[0] if len(made) == 1 else None
 
 
 def line_of_idle(run: Run) -> int | None:

@@ -119,7 +119,7 @@ def _merged(launches: Sequence[_Launch], catalogued: frozenset[str]) -> list[Obs
         if any(one.aspect == "order" for one in found):  # which explains whatever stands elsewhere
             break
         known = {one.side for one in found}
-        astray = any(one.key == ("store", "place") for one in found)
+        astray = any(one.misplaced for one in found)
         found += [
             _agreed(one, launch, launches, catalogued)
             for one in launch.observations
@@ -251,20 +251,23 @@ def _read(failure: Failure, chosen: _Chosen, problem: Problem, outcome: Outcome,
     run = run if chosen.whole else replace(run, ended=False)
     if not (run.wrong.any() or outcome.overrun):
         return _Launch(sizes)
-    products = {node.line for node in run.provenance.products(range(len(run.tape.nodes)))}
+    nodes, operands = run.tape.nodes, (run.expected.left.tensor, run.expected.right.tensor)
+    loads = (node for node in nodes if node.op == "load" and node.tensor in operands)
+    uses = {node.line for node in (*run.provenance.products(range(len(nodes))), *loads)}
     found = [
-        _as_it_stands(failure, run, case, one, catalogue, one.astray and one.line in products) for one in compare(run)
+        _as_it_stands(failure, run, case, one, catalogue, one.elsewhere and one.line in uses) for one in compare(run)
     ]
     return _Launch(sizes, tuple(found), "", run=run) if found else _Launch(sizes, unread=unreadable(run))
 
 
 def _as_it_stands(
-    failure: Failure, run: Run, case: str, one: Observation, catalogue: Catalogue, product: bool
+    failure: Failure, run: Run, case: str, one: Observation, catalogue: Catalogue, used: bool
 ) -> Observation:
-    """An observation in terms of the student's text. product: whether what is assigned in its line is the sum, which is not to blame."""
+    """An observation in terms of the student's text. used: whether what is assigned in its line was loaded or multiplied there, and is not
+    what was wrong before."""
     made = failure.bundle.made
     caller, line = (None if at is None else made.origin(at) for at in (run.tape.caller(one.line), one.line))
-    variable = "" if product else variables_of(made.text).get(one.line or 0, "")
+    variable = "" if used else variables_of(made.text).get(one.line or 0, "")
     if one.aspect == "grid" and failure.source.grid:
         line, caller, variable = line_of_result(failure.source.module, failure.source.grid), None, ""
     rows = ["", *made.text.split("\n")]

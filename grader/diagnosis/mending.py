@@ -10,6 +10,7 @@ import contextlib
 from collections.abc import Container, Iterator, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
+from functools import lru_cache
 
 import numpy as np
 
@@ -18,15 +19,19 @@ from grader.diagnosis.definition import (
     address_nodes,
     behind,
     is_brought,
+    is_cut,
     line_of_exchange,
     made_with,
+    mask_nodes,
     numbers_behind,
 )
-from grader.diagnosis.provenance import IDENTITIES, Array, Provenance, Untraceable, lanes_before, spread
+from grader.diagnosis.provenance import FAR, IDENTITIES, Array, Provenance, Untraceable, lanes_before, spread
 from grader.diagnosis.relation import Products, Run, Side, index_elements, needed_of
 from grader.diagnosis.stores import places_in_output, stores_to_output
 from grader.diagnosis.tape import MOVES, Node
 
+ENDS = ("LT", "LE", "GT", "GE")
+"""Of a comparison's name: what it lets through up to an end."""
 UNKNOWN = np.iinfo(np.int64).min
 
 
@@ -81,7 +86,9 @@ def _before(
             yield node.inputs[place], at[place], lacking // some, factor != 0
 
     at, every = [spread(provenance.tape.nodes[i], node.shape, lanes) for i in node.inputs], lanes >= 0
-    if node.op in ("add", "addptr"):
+    if node.op == "loop_variable":
+        yield node.inputs[0], at[0], lacking, every
+    elif node.op in ("add", "addptr"):
         yield from ((i, own, lacking, every) for i, own in zip(node.inputs, at, strict=True))
     elif node.op == "sub":
         yield from ((node.inputs[0], at[0], lacking, every), (node.inputs[1], at[1], -lacking, every))
@@ -104,8 +111,27 @@ def _before(
         wanted = provenance.values(node.number).reshape(-1)[lanes] + lacking
         if ((wanted >= 0) & (wanted < numbers(1))).all():
             yield node.inputs[0], at[0], lacking, every
+    elif node.op in ("and", "or") and node.type == "int1":
+        for i, own, other in zip(node.inputs, at, (numbers(1), numbers(0)), strict=True):
+            yield i, own, lacking, other == (node.op == "and")
+    elif node.op.startswith("icmp") and node.op[-2:] in ENDS:
+        less, most = (0, 1) if node.op[-2] == "L" else (1, 0)
+        wanted, room = (provenance.values(node.number).reshape(-1)[lanes] + lacking) > 0, numbers(most) - numbers(less)
+        fewest = int(node.op[-1] == "T")
+        low, high = (fewest - room[wanted]).max(initial=-FAR), (fewest - 1 - room[~wanted]).min(initial=FAR)
+        if (
+            low <= high and not low <= 0 <= high and (fewest or high != -1)
+        ):  # where one is too many, it is not the end that is
+            more = np.full(len(lanes), low if low > 0 else high)
+            yield from ((node.inputs[most], at[most], more, every), (node.inputs[less], at[less], -more, every))
     elif node.op in IDENTITIES:
         yield node.inputs[0], at[0], lacking, every
+    elif node.op in ("minsi", "minui", "maxsi", "maxui"):  # where the other one does not keep it from that
+        wanted, below = provenance.values(node.number).reshape(-1)[lanes] + lacking, node.op.startswith("min")
+        for i, own, other in zip(node.inputs, at, (numbers(1), numbers(0)), strict=True):
+            if (other >= wanted if below else other <= wanted).all():
+                held = provenance.values(i).reshape(-1)[own].astype(np.int64)
+                yield i, own, np.where(lacking == 0, 0, wanted - held), every
     elif node.op == "select":
         taken = numbers(0) != 0
         yield from ((node.inputs[1], at[1], lacking, taken), (node.inputs[2], at[2], lacking, ~taken))
@@ -127,7 +153,8 @@ def lanes_in(provenance: Provenance, number: int, lanes: Array, load: Node) -> A
     return lanes
 
 
-def right_numbers(run: Run, products: Products, blamed: Side | None = None) -> set[int]:
+@lru_cache(4)
+def right_numbers(run: Run, products: Products, blamed: Side | None = None) -> frozenset[int]:
     """The nodes that what is right of some products was made of: the store, loads whose elements all meet their partners, all those of the
     operand that is not blamed if it goes through its rows once, and what other stores of the program, which are all right, are made of."""
     found = numbers_behind(run, products.store)
@@ -145,7 +172,7 @@ def right_numbers(run: Run, products: Products, blamed: Side | None = None) -> s
             load = run.load_of(number, side.operand.tensor)
             if load and (whole or (here.any() and meets[here].all())):
                 found |= numbers_behind(run, load)
-    return found | _right_lookups(run, products)
+    return frozenset(found | _right_lookups(run, products))
 
 
 def _right_lookups(run: Run, products: Products) -> set[int]:
@@ -196,6 +223,24 @@ def line_of_lack(
         elif node.number not in fine and node.op not in ("splat", "broadcast", "load") and node.line:
             return node.line
     return access.line
+
+
+def line_of_mask(run: Run, access: Node, lanes: Array, wrong: Array, right: Container[int] = ()) -> int | None:
+    """Where the first number was made that could alone let those of some lanes of an access through that it leaves out, or leave them out,
+    and that neither its addresses, a loop's variable nor anything right is made of; else where the mask was. wrong: bool, as the lanes."""
+    if is_cut(run, access):
+        shaped = (node.line for node in address_nodes(run, access) if node.op == "tile" and access.op == "load")
+        return next(shaped, access.line)
+    nodes = mask_nodes(run, access)
+    if not nodes:
+        return access.line
+    fine = {node.number for node in address_nodes(run, access)}
+    fine |= {one.number for node in nodes if node.op == "loop_variable" for one in behind(run, node.number)}
+    held, mask = access.active.reshape(-1)[lanes], nodes[-1]
+    made = mending(run.provenance, mask.number, spread(mask, access.shape, lanes), np.where(wrong, 1 - 2 * held, 0))
+    blamed = [one.node for one in made if one.node.number not in fine and one.node.number not in right]
+    blamed += [node for node in reversed(nodes) if node.type == "int1" and node.number not in right]
+    return next((node.line for node in blamed if node.op not in (*GIVEN, *MOVES) and node.line), access.line)
 
 
 def _is_right(run: Run, one: Apart, block: float, wanted: Sequence[Array], begins: bool) -> bool:

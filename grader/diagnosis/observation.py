@@ -64,7 +64,8 @@ class Observation:
     agree. line: of the module; variable: what is assigned there. program, iteration: of the first place where it showed.
     values: float64 [n, 3], rows, k and numbers of the operand, for the catalogue; or n = 0. what, hint: the name of a catalogued
     mistake that does the same, "" for none. grid: of the launch. reached: the lines
-    whose addresses are made in this one. beside: whether something is missing beside the line, so that what is assigned there is right.
+    whose addresses are made in this one.
+    hedged: whether it was not tried if another number there would put it right, so that nothing there need be wrong.
     """
 
     column: str
@@ -84,7 +85,7 @@ class Observation:
     mistake: str = ""
     what: str = ""
     hint: str = ""
-    beside: bool = False
+    hedged: bool = False
 
     @property
     def key(self) -> tuple[str, str]:
@@ -106,6 +107,13 @@ class Observation:
         """Whether stores or operands are elsewhere than they belong."""
         return self.column in ("store", "rows", "k", "index")
 
+    @property
+    def misplaced(self) -> bool:
+        """Whether sums are known to be stored elsewhere than they belong."""
+        return self.key == ("store", "place") or (
+            self.column == "programs" and self.aspect in ("missing", "shared") and not self.hedged
+        )
+
     def agreeing(self, other: Observation) -> Observation:
         """With only the names that its numbers have in another launch too."""
         if len(self.numbers) != len(other.numbers):
@@ -115,8 +123,8 @@ class Observation:
 
     def text(self, place: str) -> str:
         """The sentence. place: the line in the student's words."""
-        where = [place]
-        if self.variable and not self.beside:
+        where = [f"{place} (where to look first)" if self.hedged else place]
+        if self.variable and not self.hedged:
             where.append(f"`{self.variable}`")
         if self.case:
             where.append(f"in `{self.case}`")

@@ -2,27 +2,28 @@
 
 from __future__ import annotations
 
+import contextlib
 import math
 from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 
 import numpy as np
 
 from grader.diagnosis.definition import (
     line_of_base,
-    line_of_bound,
     line_of_idle,
-    line_of_mask,
     line_of_moved,
     nodes_behind_axis,
     numbers_behind,
 )
 from grader.diagnosis.fit import fit, named
-from grader.diagnosis.mending import line_of_lack
+from grader.diagnosis.looping import line_of_bound
+from grader.diagnosis.mending import line_of_lack, line_of_mask
 from grader.diagnosis.observation import Observation, place_in, span
-from grader.diagnosis.provenance import FAR, Array
-from grader.diagnosis.relation import Products, Run, Side, replaced
+from grader.diagnosis.provenance import FAR, Array, Untraceable
+from grader.diagnosis.relation import Products, Run, Side, load_of, products_of, replaced, sample
 from grader.diagnosis.stores import first_store, places_in_output, store_axes, stores_to_output
 from grader.diagnosis.tape import Node
 
@@ -62,22 +63,25 @@ def check_programs(run: Run) -> list[Observation]:
         return [past]
     if unwritten.any():
         return [_masked(run, unwritten) or _missing(run, tiles, unwritten)]
-    store = tiles is not None and tiles.store.op == "store"
-    if tiles is None or (run.config.split_k > 1 and not store):
-        return []
+    return [] if tiles is None else _shared(run, tiles)
+
+
+def _shared(run: Run, tiles: TileMap) -> list[Observation]:
+    """A tile that is wrong and that several programs store; that slices add to it is right."""
+    store = tiles.store.op == "store"
     shared = {tile: programs for tile, programs in tiles.stored.items() if len(set(programs)) > 1}
     wrong = {tile: who for tile, who in shared.items() if run.wrong[_corner(tile, tiles)].any()}
-    if not wrong:
+    if not wrong or (run.config.split_k > 1 and not store):
         return []
     tile, who = min(wrong.items())
     names = ", ".join(place_in(run.grid, one) for one in who[:5]) + (", ..." if len(who) > 5 else "")
-    text = f"programs {names} all {'store' if store else 'add to'} "
-    text += _area(run, tile, tiles)
+    text = f"programs {names} all {'store' if store else 'add to'} {_area(run, tile, tiles)}"
     if run.config.split_k > 1:
         return [Observation("programs", "shared", tiles.store.line, text, "slices that are added, with tl.atomic_add")]
     expected = f"one program for each of the {tiles.count[0]} x {tiles.count[1]} tiles of Y"
-    line, beside = _line(run, tiles)
-    return [Observation("programs", "shared", line, text + _rule(run, tiles), expected, beside=beside)]
+    line, tried = _line_of_home(run)
+    text += _rule(run, tiles)
+    return [Observation("programs", "shared", line or _line(run, tiles), text, expected, hedged=not tried)]
 
 
 def _none(run: Run) -> Observation:
@@ -91,7 +95,7 @@ def _none(run: Run) -> Observation:
         beyond, axes = int(not 0 <= n[0] < run.sizes[1]), store_axes(store, run.strides)
         line = line_of_base(run, store, axes and axes[beyond])
     line = line or line_of_idle(run)
-    return Observation("programs", "none", line, text, "each element of Y stored once")
+    return Observation("programs", "none", line, text, "each element of Y stored once", hedged=True)
 
 
 def _corner(tile: Tile, tiles: TileMap) -> tuple[slice, slice]:
@@ -136,8 +140,7 @@ def _masked(run: Run, unwritten: Array) -> Observation | None:
             left_out = inside & unwritten[np.clip(m, 0, run.sizes[0] - 1), np.clip(n, 0, run.sizes[1] - 1)]
             if left_out.any():
                 text = f"the mask of the store leaves out rows {span(m[left_out])}, columns {span(n[left_out])} of Y"
-                rows = not np.isin(m[left_out], m[store.active.reshape(-1)]).any()
-                line = line_of_mask(run, store, (m if rows else n).reshape(store.shape), run.sizes[not rows])
+                line = line_of_mask(run, store, np.arange(store.size), left_out)
                 return Observation("programs", "masked", line, text, "each element of Y stored once", program=program)
     return None
 
@@ -155,18 +158,65 @@ def _past_the_ends(run: Run, unwritten: Array) -> Observation | None:
             for noun, places, end, name in (("columns", n, run.sizes[1], "N"), ("rows", m, run.sizes[0], "M")):
                 past = active & (places >= end)
                 astray = past.all() and unwritten.any()
-                if past.any() and not astray and not (active & (places < 0)).any():
+                if (
+                    past.any()
+                    and not astray
+                    and not (active & (places < 0)).any()
+                    and _at_home(run, program, store, name)
+                ):
                     text = f"the mask of the store lets {noun} {span(places[past])} through, and Y has {name} = {end}"
                     operand = run.expected.left if name == "N" else run.expected.right  # whose masks end otherwise
                     loads = [
                         one for one in run.tape.accesses[program] if one.op == "load" and one.tensor == operand.tensor
                     ]
                     right = numbers_behind(run, *loads[:1])
-                    line = line_of_mask(run, store, places.reshape(store.shape), end, right)
+                    line = line_of_mask(run, store, np.arange(store.size), past, right)
                     return Observation(
                         "programs", f"past {name}", line, text, f"a mask that ends at {name}", program=program
                     )
     return None
+
+
+def _sums(run: Run, program: int, store: Node) -> tuple[Products, Array | None, Array | None] | None:
+    """Some of the sums that a store takes, right or wrong, and the one row and the one column that each is made of."""
+    lanes = sample(run, store, wrong_only=False)
+    with contextlib.suppress(Untraceable):
+        products = products_of(run, program, store, lanes) if len(lanes) else None
+        if products is not None:
+            return products, rows_met(products, products.left), rows_met(products, products.right)
+    return None
+
+
+def _at_home(run: Run, program: int, store: Node, name: str) -> bool:
+    """Whether the sums that a store takes are those of the rows, M, or columns, N, that it stores them to: else its mask is not what is
+    wrong."""
+    found = _sums(run, program, store)
+    if found is None:
+        return False
+    products, m, n = found
+    met, own = (m, products.m) if name == "M" else (n, products.n)
+    return met is not None and bool((met == own).all())
+
+
+@lru_cache(2)
+def _line_of_home(run: Run) -> tuple[int | None, bool]:
+    """Where the first number was made that could alone bring sums to the rows and columns that they are made of, where the recorded
+    programs make different ones, each whole, and whether there is one: else the store that has them elsewhere, None where none has."""
+    stores = [(program, store) for program in run.tape.programs for store in stores_to_output(run, program)]
+    sums = [one for program, store in stores if store.active.any() and (one := _sums(run, program, store))]
+    found = [(products, m, n) for products, m, n in sums if m is not None and n is not None]
+    idle = len({one.program for one in run.tape.stores if one.tensor == run.lab.output}) < math.prod(run.grid)
+    whole = not idle and len({(int(m.min()), int(n.min())) for _, m, n in found}) == len(found) > 1
+    for products, m, n in found if whole else ():
+        store, lanes = products.store, products.flow.lanes
+        lacking = m * run.strides[0] + n * run.strides[1] - store.offsets.reshape(-1)[lanes]
+        if lacking.any():
+            right = numbers_behind(
+                run, *filter(None, (load_of(run, side, 0) for side in (products.left, products.right)))
+            )
+            line = line_of_lack(run, store, lanes, lacking, right, (m, n, m * run.strides[0], n * run.strides[1]))
+            return line, line != store.line
+    return None, False
 
 
 def _missing(run: Run, tiles: TileMap | None, unwritten: Array) -> Observation:
@@ -174,20 +224,19 @@ def _missing(run: Run, tiles: TileMap | None, unwritten: Array) -> Observation:
     text = f"nobody stores Y in rows {span(rows)}, columns {span(columns)}"
     if not unwritten[np.ix_(rows, columns)].all():
         text = f"nobody stores {int(unwritten.sum())} elements of Y, in rows {span(rows)} and columns {span(columns)}"
-    if tiles is None:
-        store = first_store(run)
-        lacking = [len(rows) < run.sizes[0], len(columns) < run.sizes[1]]
-        axes = store_axes(store, run.strides) if store and sum(lacking) == 1 else None
-        line = line_of_base(run, store) if store else None
-        line = _line_of_corner(run, lacking.index(True), axes, apart=True) if axes else line
-        return Observation("programs", "missing", line, text, "each element of Y stored once", beside=sum(lacking) != 1)
-    grid = " x ".join(map(str, run.grid if run.grid[2] > 1 else run.grid[:2]))
-    if owing := _never_launched(run, tiles):
+    owing = _never_launched(run, tiles) if tiles else ""
+    if owing:
+        grid = " x ".join(map(str, run.grid if run.grid[2] > 1 else run.grid[:2]))
         text += f": program {owing} would, by what the others store, and the grid has {grid} programs"
-    aspect = "grid" if owing else "missing"
-    line, beside = _line(run, tiles)
-    text += _rule(run, tiles)
-    return Observation("programs", aspect, line, text, "each element of Y stored once", beside=beside)
+    line, tried = _line_of_home(run)
+    if tiles is not None:
+        text, line = text + _rule(run, tiles), line or _line(run, tiles)
+    elif line is None and (store := first_store(run)):
+        lacking = [len(rows) < run.sizes[0], len(columns) < run.sizes[1]]
+        axes = store_axes(store, run.strides) if sum(lacking) == 1 else None
+        line = _line_of_corner(run, lacking.index(True), axes, apart=True) if axes else line_of_base(run, store)
+    aspect, hedged = "grid" if owing else "missing", not tried and not owing
+    return Observation("programs", aspect, line, text, "each element of Y stored once", hedged=hedged)
 
 
 def _never_launched(run: Run, tiles: TileMap) -> str:
@@ -221,27 +270,21 @@ def _never_launched(run: Run, tiles: TileMap) -> str:
     return ""
 
 
-def _line(run: Run, tiles: TileMap) -> tuple[int | None, bool]:
-    """Where the number of the tile was computed along the axis whose tiles are not all there, rows first; and whether the tiles of both
-    are, so that nothing tells which of the two is wrong."""
+def _line(run: Run, tiles: TileMap) -> int | None:
+    """Where the number of the tile was computed along the axis whose tiles are not all there, rows first."""
     idle = len(tiles.by_program) < math.prod(run.grid) == math.prod(tiles.count) * run.config.split_k
     if line := line_of_idle(run) if idle else None:
-        return line, False
+        return line
     axes = store_axes(tiles.store, run.strides) or (None, None)
     stores = [store for program in run.tape.programs for store in stores_to_output(run, program)]
-    corners = [
-        [int(one[0]) for one in places_in_output(run, store)[:2]] for store in stores
-    ]  # those beyond Y among them
-    made = [
-        {tile[axis] for tile in tiles.stored} | {corner[axis] // tiles.size[axis] for corner in corners}
-        == set(range(tiles.count[axis]))
-        for axis in (0, 1)
-    ]
-    doubled = any(len(who) > 1 for who in tiles.stored.values())
-    # of a loop over tiles
-    if all(made) and not doubled and (line := line_of_bound(run, tiles.store.line or 0, "stop")):
-        return line, False
-    return _line_of_corner(run, made.index(False) if sum(made) < 2 else 0, axes, apart=sum(made) == 1), all(made)
+    corners = [[int(one[0]) for one in places_in_output(run, store)[:2]] for store in stores]  # those beyond Y, too
+    made = []
+    for axis in (0, 1):
+        met = {tile[axis] for tile in tiles.stored} | {corner[axis] // tiles.size[axis] for corner in corners}
+        made.append(met == set(range(tiles.count[axis])))
+    if all(made) and not any(len(who) > 1 for who in tiles.stored.values()):  # of a loop over tiles
+        line = line_of_bound(run, next(iter(run.tape.programs)), tiles.store.line or 0, "stop")
+    return line or _line_of_corner(run, made.index(False) if sum(made) < 2 else 0, axes, apart=sum(made) == 1)
 
 
 def _line_of_corner(run: Run, wrong: int, axes: tuple[int | None, int | None], *, apart: bool = False) -> int | None:
@@ -321,12 +364,19 @@ def tile_map(run: Run) -> TileMap | None:
     return TileMap(size, (-(-M // size[0]), -(-N // size[1])), dict(by_program), first) if by_program else None
 
 
-def put_right(run: Run, followed: Sequence[Products]) -> tuple[list[Observation], list[Products]]:
-    """What is wrong with where sums are stored, and the products with the places in Y that their operands belong to."""
+def put_right(
+    run: Run, followed: Sequence[Products], known: Sequence[Observation]
+) -> tuple[list[Observation], list[Products]]:
+    """What is wrong with where sums are stored, and the products with the places in Y that their operands belong to. known: what is said of
+    programs, which may have been tried that way already."""
+    astray = any(one.misplaced for one in known)
+    # else what is met is not what belongs there, or elements are missing because nobody is there to store them, or a mask leaves them out
+    may = not astray and not all(one.aspect in ("masked", "grid") for one in known)
     for products in followed:
-        if observation := _misplaced(run, products, followed):
+        observation = _misplaced(run, products)
+        if observation and (may or not observation.misplaced):
             return [observation], [_at_operands(run, one) for one in followed]
-    return [], list(followed)
+    return [], [_at_operands(run, one) if astray else one for one in followed]
 
 
 def rows_met(products: Products, side: Side) -> Array | None:
@@ -346,7 +396,7 @@ def _at_operands(run: Run, products: Products) -> Products:
     return replaced(run, products, np.where(inside, m, products.m), np.where(inside, n, products.n))
 
 
-def _misplaced(run: Run, products: Products, followed: Sequence[Products]) -> Observation | None:
+def _misplaced(run: Run, products: Products) -> Observation | None:
     """Sums of whole rows and columns that are stored in other places than their own."""
     m, n, store = rows_met(products, products.left), rows_met(products, products.right), products.store
     if m is None or n is None or ((m == products.m).all() and (n == products.n).all()):
@@ -366,15 +416,12 @@ def _misplaced(run: Run, products: Products, followed: Sequence[Products]) -> Ob
             lacking = (own - found) * (places - places[0])
             line = line_of_lack(run, store, products.flow.lanes, lacking, (), (places, places * run.strides[1 - axis]))
             return products.seen("store", f"stride {noun}", line, text, expected, numbers=(named(run, found),))
-    if run.config.split_k > 1 or not _loads_differ(followed):
-        return None
-    # elements may be missing for another reason: nobody is there to store them, or a mask leaves them out
-    storing = {one.program for one in run.tape.stores if one.tensor == run.lab.output}
-    if len(storing) < math.prod(run.grid) or all(one.aspect in ("masked", "grid") for one in check_programs(run)):
+    line, tried = _line_of_home(run)
+    if line is None:
         return None
     text = f"the product of rows {span(m)} of X and rows {span(n)} of W is stored to "
     text += f"rows {span(products.m)}, columns {span(products.n)} of Y"
-    return products.seen("store", "place", line_of_base(run, store), text, f"Y[{m[0]}, {n[0]}] for its first element")
+    return products.seen("store", "place", line, text, f"Y[{m[0]}, {n[0]}] for its first element", hedged=not tried)
 
 
 def _reordered(run: Run, products: Products, m: Array, n: Array) -> Observation | None:
@@ -388,14 +435,3 @@ def _reordered(run: Run, products: Products, m: Array, n: Array) -> Observation 
     e = int(amiss.argmax())
     text = f"the sum of the products of X[{m[e]}, :] and W[{n[e]}, :] comes to {products.element(e)}"
     return products.seen("store", "order", line, text, f"Y[{m[e]}, {n[e]}]")
-
-
-def _loads_differ(followed: Sequence[Products]) -> bool:
-    """Whether the programs that store different tiles load different tiles as well, each one whole: then only the stores are wrong."""
-    made = [one for one in followed if one.live.size]
-    corners = [
-        (int(m.min()), int(n.min()))
-        for one in made
-        if (m := rows_met(one, one.left)) is not None and (n := rows_met(one, one.right)) is not None
-    ]
-    return len(corners) == len(made) > 1 and len(set(corners)) == len(corners)

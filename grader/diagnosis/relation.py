@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property
+from functools import cached_property, lru_cache
 from typing import Any
 
 import numpy as np
@@ -312,6 +312,7 @@ def tensors_beside(run: Run) -> tuple[str, ...]:
     return tuple(scale.tensor for scale in (*run.expected.scales, *run.expected.subtracted))
 
 
+@lru_cache(8)
 def held_elements(run: Run, side: Side, *, masked: bool = True) -> Mapping[str, Array]:
     """For each of these that flowed into an operand: the offset of the element that did, [E, P]; -1 for none, -2 for several. masked:
     an element that a mask left out did not."""
@@ -327,6 +328,7 @@ def held_elements(run: Run, side: Side, *, masked: bool = True) -> Mapping[str, 
     return used
 
 
+@lru_cache(4)
 def factor_elements(run: Run, products: Products) -> Mapping[str, Array]:
     """The same for the factors that the products meet on their way to Y."""
     passed = {}

@@ -7,9 +7,9 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 
-from grader.diagnosis.definition import line_of_laying, line_of_mask, line_of_value, numbers_behind
+from grader.diagnosis.definition import line_of_laying, line_of_value, numbers_behind
 from grader.diagnosis.history import digits, line_of_change, sentence_of, way
-from grader.diagnosis.mending import lanes_in, line_of_lack, right_numbers
+from grader.diagnosis.mending import lanes_in, line_of_lack, line_of_mask, right_numbers
 from grader.diagnosis.observation import Observation, plain
 from grader.diagnosis.provenance import Array, offsets_of
 from grader.diagnosis.relation import Products, Run, Side, factor_elements, held_elements, holder, load_of
@@ -67,15 +67,16 @@ def _masked(
     for scale in run.expected.scales:
         held = holder(run, products, products.right, *place, scale.tensor)
         load = run.load_of(held[0], scale.tensor) if held else None
-        if load is None:
+        if load is None or held is None:
             continue
-        here = load.offsets == own[scale.tensor][at]
-        if here.any() and not load.active[here].any():
+        here, asked = load.offsets == own[scale.tensor][at], run.provenance.origin(held[0], scale.tensor, masked=False)
+        its_own = asked is not None and offsets_of(asked).reshape(-1)[held[1]] == own[scale.tensor][at]
+        if its_own and here.any() and not load.active[here].any():
             words = element_words(run, scale, int(own[scale.tensor][at]))
             instead = plain(float(run.provenance.values(load.number)[here].reshape(-1)[0]))
             text = f"the mask of a load leaves out {words} and puts {instead} in its place, for {products.element(place[0])}"
             exact = float(elements(run.problem, scale.tensor, own[scale.tensor][at : at + 1])[0])
-            line = line_of_mask(run, load, load.offsets, right=_right(run, products, *place))
+            line = line_of_mask(run, load, np.arange(load.size), here.reshape(-1), _right(run, products, *place))
             return products.seen("scale", f"{scale.tensor} masked", line, text, plain(exact))
     return None
 
@@ -130,7 +131,7 @@ def other_element(
 def _line_of_element(run: Run, products: Products, side: Side, scale: Scale, amiss: Sequence[Array]) -> int | None:
     """Where the addresses of a scale's load came to other elements than the products' own. amiss: e and p of these, and how far their
     elements lie before their own."""
-    some = np.unique(np.linspace(0, len(amiss[0]) - 1, MANY).astype(int))
+    some = np.sort(np.random.default_rng(0).permutation(len(amiss[0]))[:MANY])  # evenly, they may all be of one column
     e, p, lacking = (one[some] for one in amiss)
     holders = [holder(run, products, side, *place, scale.tensor) for place in zip(e.tolist(), p.tolist(), strict=True)]
     here = np.array([one is not None and holders[0] is not None and one[0] == holders[0][0] for one in holders])
@@ -138,12 +139,15 @@ def _line_of_element(run: Run, products: Products, side: Side, scale: Scale, ami
     if load is None or holders[0] is None:
         return None
     lanes = lanes_in(run.provenance, holders[0][0], np.array([one[1] if one else 0 for one in holders])[here], load)
-    n, right = products.n[e[here]], _right(run, products, int(e[0]), int(p[0]))
-    wanted = (products.m[e[here]], n, n // products.right.operand.unit)
+    right, e, p = _right(run, products, int(e[0]), int(p[0])), e[here], p[here]
+    m, n, k = products.m[e], products.n[e], products.right.k[e, p]
+    own, none = scale.at(run.problem, m, n, k), np.zeros_like(k)
+    parts = (own - scale.at(run.problem, m, none, k), own - scale.at(run.problem, m, n, none))
+    wanted = (m, n, n // products.right.operand.unit, *parts)
     return load.line if lanes is None else line_of_lack(run, load, lanes, lacking[here], right, wanted)
 
 
-def _right(run: Run, products: Products, e: int, p: int) -> set[int]:
+def _right(run: Run, products: Products, e: int, p: int) -> frozenset[int]:
     """What is right where a scale is asked about: what is right of its products, and what the operands and other scales, of which each
     product has its own element, are made of."""
     loads = [load_of(run, side, p) for side in (products.left, products.right)]
