@@ -49,7 +49,7 @@ def check_counts(run: Run, parts: Sequence[Products]) -> list[Observation]:
         which = "stop" if len(ends) == 1 < len(begins) else "start"
         apart = len(parts) > 1 or not one.iterates  # what reaches into the next tile is no step that is too small
         line = _line_of_reach(run, parts, twice) if apart and not len(missing) else None
-        line, hedged = (line, False) if line else _line(run, parts, which, twice)
+        line, hedged = (line, True) if line else _line(run, parts, which, twice)
         found.append(one.seen("count", "twice", line, text, "each k once", hedged=hedged))
     # as many as there should be, so that what is met twice is what is met instead
     if len(missing) and not (len(parts) > 1 and len(twice) and counts.sum() >= needed.sum()):

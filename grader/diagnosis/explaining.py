@@ -267,7 +267,8 @@ def _as_it_stands(
     what was wrong before."""
     made = failure.bundle.made
     caller, line = (None if at is None else made.origin(at) for at in (run.tape.caller(one.line), one.line))
-    variable = "" if used else variables_of(made.text).get(one.line or 0, "")
+    given = caller is not None and (one.astray or one.column == "count")  # what it is made of there may be wrong, too
+    variable = "" if used or given else variables_of(made.text).get(one.line or 0, "")
     if one.aspect == "grid" and failure.source.grid:
         line, caller, variable = line_of_result(failure.source.module, failure.source.grid), None, ""
     rows = ["", *made.text.split("\n")]

@@ -32,7 +32,7 @@ def check_index(run: Run, products: Products) -> list[Observation]:
         line, beside = _line_of_element(run, products, e, p)
         text = f"{short}[{indices[e, p]}] says which columns of {letter} meet {element(run, other, e, p)}"
         text += f", and {other.operand.letter} moves on here" if beside else ""
-        return [products.seen("index", "element", line, text, f"{short}[{wanted[e, p]}]", p=p, hedged=beside)]
+        return [products.seen("index", "element", line, text, f"{short}[{wanted[e, p]}]", p=p, hedged=True)]
     otherwise = products.live & (side.k != other.k) & (indices == wanted)
     if otherwise.any():
         e, p = first_of(products, otherwise)

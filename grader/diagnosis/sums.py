@@ -57,7 +57,7 @@ def check_reset(run: Run, products: Products, stores: Sequence[Node]) -> list[Ob
     if again:
         line = start_of_sum(run, min(again))
         text = "a partial sum is added to the result, stays as it is, and is added once more with what comes next"
-        found.append(products.seen("sum", "again", line, text, "each product once"))
+        found.append(products.seen("sum", "again", line, text, "each product once", hedged=True))
     return found
 
 
