@@ -15,6 +15,7 @@ from tests.submissions import LABS, TESTS, failed_cases
 
 pytestmark = [pytest.mark.gpu, pytest.mark.slow, pytest.mark.xdist_group("gpu")]
 BASE = (TESTS / "styles" / "w8a8_plain.py").read_text(encoding="utf-8")
+ODD = get_lab("w8a8").case("odd_m")
 STORE = "    tl.store(y_ptrs, y.to(tl.float16), mask=(offs_m[:, None] < M) & (offs_n[None, :] < N))"
 
 
@@ -51,7 +52,7 @@ def test_solutions_correct_and_timed():
 
 def test_an_endless_kernel_costs_itself_only(tmp_path, monkeypatch):
     monkeypatch.setattr(cuda, "LAUNCH_SECONDS", 4.0)
-    loop = "    while (M == 77) & (K == 128) & (tl.load(input_scale_ptr) > 0):\n        tl.atomic_add(y_ptr, 0.0)\n"
+    loop = f"    while (M == {ODD.M}) & (K == {ODD.K}) & (tl.load(input_scale_ptr) > 0):\n        tl.atomic_add(y_ptr, 0.0)\n"
     endless = BASE.replace(STORE, loop + STORE)
     report = text_on_gpu(tmp_path, endless, ("one_tile", "odd_m", "all_tails", "every_config"))
     assert failed_cases(report, "w8a8") == {"odd_m"}
@@ -59,7 +60,7 @@ def test_an_endless_kernel_costs_itself_only(tmp_path, monkeypatch):
 
 
 def test_an_illegal_address_costs_itself_only(tmp_path):
-    wild = BASE.replace(STORE, STORE.replace("y_ptrs,", "y_ptrs + (M == 77).to(tl.int64) * 100000000000000,"))
+    wild = BASE.replace(STORE, STORE.replace("y_ptrs,", f"y_ptrs + (M == {ODD.M}).to(tl.int64) * 100000000000000,"))
     report = text_on_gpu(tmp_path, wild, ("one_tile", "odd_m", "all_tails", "every_config"))
     assert failed_cases(report, "w8a8") == {"odd_m"}
     assert "illegal address" in next(t["message"] for t in report["labs"]["w8a8"]["tests"] if t["name"] == "odd_m")
