@@ -12,7 +12,7 @@ import numpy as np
 from grader.interpreter.areas import Area
 
 MAX_RANKS = 1 << 23
-"""Programs times K, and slices times K, for which ranks are kept."""
+"""Programs that load or add times K, and slices times K, for which ranks are kept."""
 MAX_ADDITIONS = 1 << 23
 LATEST = np.iinfo(np.uint16).max
 
@@ -20,21 +20,24 @@ LATEST = np.iinfo(np.uint16).max
 class Contributions:
     """Follows one launch. `complete`: whether everything that was added could be followed.
 
-    ranks: uint16 [programs, K], in which order the program loaded each k since its last addition, from 1; 0: it did not. Lanes of one
-    load are in the order of the tile. An access of several programs lists the lanes of one after those of another.
+    ranks: uint16 [rows, K], in which order a program loaded each k since its last addition, from 1; 0: it did not. A program has a row
+    once it loads or adds. Lanes of one load are in the order of the tile. An access of several programs lists the lanes of one after
+    those of another.
     """
 
     def __init__(self, factor: Area, output: Area, programs: int) -> None:
         self.factor, self.output = factor, output
-        self.complete = programs * factor.shape[1] <= MAX_RANKS and factor.shape[1] <= LATEST
+        self.complete = factor.shape[1] <= LATEST
         if not self.complete:
             return
         rows, columns = output.shape
         self.k_of = _laid_out(factor, np.broadcast_to(np.arange(factor.shape[1], dtype=np.int32), factor.shape))
         self.place_of = _laid_out(output, np.arange(rows * columns, dtype=np.int32).reshape(rows, columns))
-        self.ranks = np.zeros((programs, factor.shape[1]), dtype=np.uint16)
-        self.lane_of = np.zeros((programs, factor.shape[1]), dtype=np.int32)
-        self.loaded = np.zeros(programs, dtype=np.int64)
+        self.row_of = np.full(programs, -1, dtype=np.int32)
+        self.rows = 0
+        self.ranks = np.zeros((0, factor.shape[1]), dtype=np.uint16)
+        self.lane_of = np.zeros((0, factor.shape[1]), dtype=np.int32)
+        self.loaded = np.zeros(0, dtype=np.int64)
         self.slice_of = np.full(programs, -1, dtype=np.int32)
         self.slices: list[np.ndarray] = []
         self.additions: list[tuple[np.ndarray, np.ndarray, np.ndarray]] = []
@@ -43,24 +46,40 @@ class Contributions:
     def begin(self, programs: np.ndarray) -> None:
         """These programs run from their beginning."""
         if self.complete:
-            self.ranks[programs] = 0
-            self.loaded[programs] = 0
+            rows = self.row_of[programs]
+            self.ranks[rows[rows >= 0]] = 0
+            self.loaded[rows[rows >= 0]] = 0
+
+    def _rows(self, programs: np.ndarray) -> np.ndarray:
+        """The programs' rows, which are made where they have none yet."""
+        new = np.unique(programs[self.row_of[programs] < 0])
+        self.row_of[new] = self.rows + np.arange(len(new))
+        self.rows += len(new)
+        missing = self.rows - len(self.ranks)
+        if missing > 0:
+            more = max(missing, len(self.ranks))
+            self.ranks, self.lane_of, self.loaded = (
+                np.concatenate([array, np.zeros((more, *array.shape[1:]), dtype=array.dtype)])
+                for array in (self.ranks, self.lane_of, self.loaded)
+            )
+        return self.row_of[programs]
 
     def load(self, area: Area, elements: np.ndarray, programs: np.ndarray | int) -> None:
         """Elements of a buffer were loaded, each by its program, or all by one."""
         if not self.complete or area is not self.factor:
             return
         k = self.k_of[elements]
-        programs = np.broadcast_to(programs, k.shape)
-        fresh = (k >= 0) & (self.ranks[programs, k] == 0)
-        k, programs = k[fresh], programs[fresh]
+        rows = self._rows(np.broadcast_to(programs, k.shape))
+        fresh = (k >= 0) & (self.ranks[rows, k] == 0)
+        k, rows = k[fresh], rows[fresh]
         lanes = np.arange(len(k), dtype=np.int32)
-        self.lane_of[programs[::-1], k[::-1]] = lanes[::-1]  # of several lanes the first one stays
-        first = self.lane_of[programs, k] == lanes
-        k, programs = k[first], programs[first]
-        known, start, count = np.unique(programs, return_index=True, return_counts=True)
-        self.ranks[programs, k] = 1 + np.repeat(self.loaded[known] - start, count) + np.arange(len(k))
+        self.lane_of[rows[::-1], k[::-1]] = lanes[::-1]  # of several lanes the first one stays
+        first = self.lane_of[rows, k] == lanes
+        k, rows = k[first], rows[first]
+        known, start, count = np.unique(rows, return_index=True, return_counts=True)
+        self.ranks[rows, k] = 1 + np.repeat(self.loaded[known] - start, count) + np.arange(len(k))
         self.loaded[known] += count
+        self.complete = self.rows * self.factor.shape[1] <= MAX_RANKS
 
     def load_by_all(self, area: Area, elements: np.ndarray, programs: np.ndarray) -> None:
         """The same elements were loaded by each of these programs."""
@@ -75,10 +94,11 @@ class Contributions:
             self.complete = False
             return
         programs = np.broadcast_to(programs, elements.shape)
-        for program in np.unique(programs):
-            if self.ranks[program].any() or self.slice_of[program] < 0:
+        adding = np.unique(programs)
+        for program, row in zip(adding, self._rows(adding), strict=True):
+            if self.ranks[row].any() or self.slice_of[program] < 0:
                 self.slice_of[program] = len(self.slices)
-                self.slices.append(self.ranks[program].copy())
+                self.slices.append(self.ranks[row].copy())
                 self.begin(np.array([program]))
         places = self.place_of[elements]
         inside = places >= 0  # what lies between two rows of Y is none of its elements
