@@ -6,7 +6,8 @@ from types import SimpleNamespace
 
 import numpy as np
 
-from grader.interpreter.split_k import Contributions
+from grader.interpreter import split_k
+from grader.interpreter.split_k import MAX_RANKS, Contributions
 
 
 def area(shape, strides):
@@ -25,3 +26,28 @@ def test_additions_between_rows_are_left_out():
     assert (slices, additions, K) == (1, 2, 4)
     assert np.frombuffer(answer[24 + 2 * 4 + 4 * 2 :][: 4 * 2], np.int32).tolist() == [2, 3]
     assert len(answer) == 24 + 2 * 4 + 10 * 2
+
+
+def test_programs_that_return_at_once_take_no_part():
+    """A right kernel may launch a square of programs of which a few have a tile."""
+    factor, output = area((2, 4), (4, 1)), area((2, 3), (3, 1))
+    programs = MAX_RANKS
+    record = Contributions(factor, output, programs)
+    for program, k in ((5, [0, 1]), (programs - 1, [2, 3])):
+        record.begin(np.array([program]))
+        record.load(factor, np.array(k), program)
+        record.add(output, np.arange(6), np.ones(6, dtype=np.float16), program)
+    assert record.complete
+    slices, additions, K = np.frombuffer(record.answer(), np.int64, 3)
+    assert (slices, additions, K) == (2, 12, 4)
+    assert np.frombuffer(record.answer(), np.uint16)[12:20].tolist() == [1, 2, 0, 0, 0, 0, 1, 2]
+
+
+def test_more_programs_that_load_than_are_kept_are_not_followed(monkeypatch):
+    factor, output = area((2, 4), (4, 1)), area((2, 3), (3, 1))
+    monkeypatch.setattr(split_k, "MAX_RANKS", 2 * 4)
+    record = Contributions(factor, output, 9)
+    for program in range(3):
+        assert record.complete
+        record.load(factor, np.arange(4), program)
+    assert not record.complete

@@ -113,10 +113,9 @@ def test_the_layer_takes_the_state_dict_of_a_checkpoint():
 
 
 @pytest.mark.parametrize("tile", [16, 32, 64, 128])
-@pytest.mark.parametrize("configs", ["one", "all"])
-def test_a_case_has_groups_that_end_inside_a_tile(tile, configs):
+def test_a_case_has_groups_that_end_inside_a_tile(tile):
     """A kernel that takes one group for each tile, or whole tiles for each group, is wrong in it: a group may be any multiple of 8."""
-    cases = [case for case in get_lab("gptq").cases if case.configs == configs]
+    cases = [case for case in get_lab("gptq").cases if case.configs == "all"]
     assert any(case.K > case.group_size > 0 and case.group_size % tile and tile % case.group_size for case in cases)
 
 
