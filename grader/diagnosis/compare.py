@@ -181,4 +181,5 @@ def unreadable(run: Run) -> str:
             except Untraceable as error:
                 return f"it ends at `{error}`"
             return ""
-    return "no program stores to Y"
+    stored = any(one.tensor == run.lab.output for one in run.tape.stores)
+    return "no program that was followed stores a wrong element of Y" if stored else "no program stores to Y"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import traceback
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
@@ -18,6 +18,7 @@ from grader.diagnosis.definition import address_nodes, line_of_result, variables
 from grader.diagnosis.observation import Observation, first_of_each
 from grader.diagnosis.provenance import Provenance
 from grader.diagnosis.relation import Run
+from grader.diagnosis.stores import holding_wrong
 from grader.diagnosis.tape import parse
 from grader.diagnosis.walking import walk
 from grader.judging.checking import Finding
@@ -99,13 +100,15 @@ def explain(failure: Failure) -> Explained:
 
 @dataclass(frozen=True)
 class _Launch:
-    """What one recorded launch shows, or where the reading failed. sizes: M, N and K."""
+    """What one recorded launch shows, or where the reading failed. sizes: M, N and K. others: programs with wrong elements, where nothing
+    was found and no recorded program has one."""
 
     sizes: tuple[int, int, int]
     observations: tuple[Observation, ...] = ()
     unread: str = ""
     defect: str = ""
     run: Run | None = None
+    others: tuple[int, ...] = ()
 
 
 def _merged(launches: Sequence[_Launch], catalogued: frozenset[str]) -> list[Observation]:
@@ -211,19 +214,29 @@ def _recorded(
     launches = {pair: bundle.launches[one.case, one.config] for pair, one in zip(pairs, chosen, strict=True)}
     sliced = any(bundle.configs[one.config].split_k > 1 for one in chosen)
     outcomes: dict[tuple[str, int], Outcome] = {}
+
+    def recorded(
+        some: Sequence[tuple[str, int]], whole: bool, record: Callable[[int], tuple[int, ...]]
+    ) -> list[Outcome]:
+        how = replace(failure.how, record=record, enough=ENOUGH if whole else ENOUGH // 2, alone=not whole)
+        return interpret(lab, failure.source, replace(bundle, launches=launches), problems, some, how)
+
     for whole in (True, False):
         first, spread = (2 * FIRST if sliced else FIRST, SPREAD) if whole else (1, 2)
-        record = partial(programs_to_record, first=first, spread=spread)
-        how = replace(failure.how, record=record, enough=ENOUGH if whole else ENOUGH // 2, alone=not whole)
         some = [pair for pair, one in zip(pairs, chosen, strict=True) if one.whole is whole]
-        made = interpret(lab, failure.source, replace(bundle, launches=launches), problems, some, how)
-        outcomes |= zip(some, made, strict=True)
+        outcomes |= zip(
+            some, recorded(some, whole, partial(programs_to_record, first=first, spread=spread)), strict=True
+        )
     known = catalogue if own_values else Catalogue()
     found = []
     for one, pair in zip(chosen, pairs, strict=True):
         try:
             with np.errstate(all="ignore"):
-                found.append(_read(failure, one, problems[pair[0]], outcomes[pair], known))
+                launch = _read(failure, one, problems[pair[0]], outcomes[pair], known)
+                if others := launch.others:
+                    (again,) = recorded([pair], one.whole, lambda count: others[:2])
+                    launch = _read(failure, one, problems[pair[0]], again, known)
+                found.append(launch)
         except (
             Exception
         ) as error:  # a stranger's kernel made the record: what trips the reader costs nobody more than a reason
@@ -257,7 +270,12 @@ def _read(failure: Failure, chosen: _Chosen, problem: Problem, outcome: Outcome,
     found = [
         _as_it_stands(failure, run, case, one, catalogue, one.elsewhere and one.line in uses) for one in compare(run)
     ]
-    return _Launch(sizes, tuple(found), "", run=run) if found else _Launch(sizes, unread=unreadable(run))
+    if found:
+        return _Launch(sizes, tuple(found), "", run=run)
+    holding = holding_wrong(run)
+    return _Launch(
+        sizes, unread=unreadable(run), others=holding if run.tape.programs.keys().isdisjoint(holding) else ()
+    )
 
 
 def _as_it_stands(

@@ -39,6 +39,19 @@ def lasting(stores: Sequence[Node]) -> list[Node]:
     return found[::-1]
 
 
+def holding_wrong(run: Run) -> tuple[int, ...]:
+    """The programs that store within a box of Y which holds a wrong element, recorded or not."""
+    wide = max(run.strides)
+    rows, columns = np.divmod(np.argwhere(run.wrong) @ np.array(run.strides), wide)
+    found = {}
+    for one in run.tape.stores:
+        (top, left), (bottom, right) = divmod(one.lowest, wide), divmod(one.highest, wide)
+        held = (top <= rows) & (rows <= bottom) & (left <= columns) & (columns <= right)
+        if one.tensor == run.lab.output and held.any():
+            found[one.program] = None
+    return tuple(found)
+
+
 def read_back(run: Run, program: int, stores: Sequence[Node]) -> bool:
     """Whether the program loads elements of Y that it stored itself before."""
     loads = [node for node in run.tape.accesses[program] if node.op == "load" and node.tensor == run.lab.output]

@@ -489,6 +489,17 @@ def test_a_failure_of_the_diagnosis_costs_nothing_and_does_not_vanish(monkeypatc
     assert str(tmp_path) not in " ".join(defects)
 
 
+@pytest.mark.slow
+def test_a_launch_is_recorded_again_where_the_wrong_elements_are(tmp_path):
+    """One column of many is wrong, of none of the programs that are recorded at first."""
+    path = tmp_path / "w8a8.py"
+    store = "    tl.store(y_ptrs, y.to(tl.float16)"
+    path.write_text(changed("w8a8", store, "    y = tl.where(offs_n[None, :] == 700, y * 1.5, y)\n" + store), encoding="utf-8")
+    said = [test["diagnosis"] for test in graded_as_read(path, get_lab("w8a8"), seed=1)["labs"]["w8a8"]["tests"] if test["diagnosis"]]
+    assert said
+    assert all("`y`" in one and "1.5 times what belongs to it" in one for one in said)
+
+
 def test_a_sample_has_the_wrong_elements_alone():
     *_, run = recorded(changed("w8a8", "tl.maximum(x, -128.0)", "tl.maximum(x, -127.0)"), "w8a8", "all_tails")
     for _, products in followed_programs(run):
