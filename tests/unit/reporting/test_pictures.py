@@ -74,7 +74,7 @@ def test_no_map_is_kept_of_a_hidden_case():
 
 def all_pictures() -> dict[str, pictures.Picture]:
     lab = get_lab("dds")
-    problem = make_problem(lab, lab.case("rectangular"), 1)
+    problem = make_problem(lab, replace(lab.case("rectangular"), N=256, K=512), 1)
     bars = [pictures.SpeedBar("speed_m16", 1.55, 1.54, 1.56, (0.25, 0.5, 0.75, 1.0))]
     points = [pictures.RooflinePoint("speed_m16", 5.4e8, 1.7e7, 8.8, 13.7)]
     return {
@@ -82,7 +82,7 @@ def all_pictures() -> dict[str, pictures.Picture]:
         "quantisation": pictures.quantisation(torch.tensor([1.0, -3.0, 90.0]), 0.5, name="row 0 of $X$"),
         "int4_levels": pictures.quantisation(torch.tensor([1.0, -8.0, 3.0]), 1.0, bits=4),
         "bsr_pattern": pictures.bsr_pattern(
-            problem.tensors["crow_indices_ptr"], problem.tensors["col_indices_ptr"], 512
+            problem.tensors["crow_indices_ptr"], problem.tensors["col_indices_ptr"], problem.scalars["K"]
         ),
         "int4_word": pictures.int4_word(-0x1234567, row=3, column=17),
         "speed_tiers": pictures.speed_tiers(bars),
