@@ -43,7 +43,7 @@ def holding_wrong(run: Run) -> tuple[int, ...]:
     """The programs that store within a box of Y which holds a wrong element, recorded or not."""
     wide = max(run.strides)
     rows, columns = np.divmod(np.argwhere(run.wrong) @ np.array(run.strides), wide)
-    found = {}
+    found: dict[int, None] = {}
     for one in run.tape.stores:
         (top, left), (bottom, right) = divmod(one.lowest, wide), divmod(one.highest, wide)
         held = (top <= rows) & (rows <= bottom) & (left <= columns) & (columns <= right)
