@@ -81,6 +81,9 @@ def unpack(archive: Path, target: Path, *, max_bytes: int = MAX_TOTAL_BYTES) -> 
         with opened_plain(archive) as file, _opened(file) as bundle:
             members = bundle.infolist()
             left = max_bytes
+            if before := min((member.header_offset for member in members), default=0):
+                foreign = f"begins with {before} bytes that are no part of it, such as another archive; unpack that by hand"
+                refused.append(RefusedMember(archive.name, foreign))
             for member in members[:MAX_FILES]:
                 member.filename = _name(member)
                 reason, size = _unpack_one(bundle, member, target, left, deadline)

@@ -293,3 +293,13 @@ def test_a_folder_that_cannot_be_read_is_an_entry(tmp_path):
         assert len(everything_below(root)) == 1, "root reads everything"
     else:
         assert fates(root, tmp_path) == {"ann/w8a8.py": "graded", "ben/": "unreadable"}
+
+
+def test_of_two_archives_in_one_file_the_first_is_not_forgotten(tmp_path):
+    """zipfile reads the last one, and not a word was said of the first."""
+    first = zipped(tmp_path / "first.zip", {"ann_1_1_w8a8.py": "a"}).read_bytes()
+    joined = zipped(tmp_path / "class.zip", {"ben_2_2_w8a8.py": "b"})
+    joined.write_bytes(first + joined.read_bytes())
+    found = accounted(joined, tmp_path / "work")[0]
+    assert {one.file: one.fate for one in found} == {"class.zip": "unreadable", "ben_2_2_w8a8.py": "graded"}
+    assert f"begins with {len(first)} bytes that are no part of it" in next(one.reason for one in found if one.file == "class.zip")
