@@ -82,7 +82,9 @@ def unpack(archive: Path, target: Path, *, max_bytes: int = MAX_TOTAL_BYTES) -> 
             members = bundle.infolist()
             left = max_bytes
             if before := min((member.header_offset for member in members), default=0):
-                foreign = f"begins with {before} bytes that are no part of it, such as another archive; unpack that by hand"
+                foreign = (
+                    f"begins with {before} bytes that are no part of it, such as another archive; unpack that by hand"
+                )
                 refused.append(RefusedMember(archive.name, foreign))
             for member in members[:MAX_FILES]:
                 member.filename = _name(member)
