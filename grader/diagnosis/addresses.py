@@ -325,14 +325,12 @@ def _step_apart(walks: list[_Walk]) -> Observation | None:
         return None
     first, then = (span(behind.covered(i)) for i in (0, 1))
     text = f"k of {behind.side.operand.letter} moves by {{0}} from one iteration to the next ({first}, then {then})"
-    second = np.flatnonzero(behind.products.iteration == 1)
-    used = [
-        line_of_exchange(
-            behind.run, behind.products, behind.side, int(p), load_of(behind.run, behind.side, int(p)) or access
-        )
-        for p in second[:1]
-    ]
-    line = next(filter(None, used), None) or behind.line_of_step or access.line
+    later, used = np.flatnonzero(behind.products.iteration == 1), None
+    if later.size:
+        p = int(later[0])
+        load = load_of(behind.run, behind.side, p) or access
+        used = line_of_exchange(behind.run, behind.products, behind.side, p, load)
+    line = used or behind.line_of_step or access.line
     other = walks[walks[0] is behind].side.operand.letter
     return behind.observation("k", "step", line, text, f"{max(steps)}, as that of {other} does", min(steps))
 

@@ -62,10 +62,8 @@ def _of_program(run: Run, stores: list[Node], products: Products) -> list[Observ
     if any(one.aspect == "again" for one in kept) or not (exactly or roughly or summed):
         return [*places, *kept]
     found = [*places, *kept, *_numbers(run, products, everything, [*places, *kept], summed)]
-    if {one.side[1] for one in places if one.column == "rows"} == {
-        "left",
-        "right",
-    }:  # which row of Y is meant is not known either
+    sides = {one.side[1] for one in places if one.column == "rows"}
+    if sides == {"left", "right"}:  # which row of Y is meant is not known either
         found = [one for one in found if one.column != "scale"]
     found = found or check_masks(run, products)
     return found or (check_precision(run, products) if run.expected.weight is None else [])

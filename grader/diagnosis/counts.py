@@ -94,10 +94,8 @@ def _line(run: Run, parts: Sequence[Products], which: str, amiss: Array) -> tupl
     if line := _line_of_condition(run, parts, amiss):
         return line, True
     met = np.concatenate([part.left.k[part.live] for part in parts])
-    missing, went = (
-        not np.isin(amiss, met).any(),
-        _loaded(run, one, amiss),
-    )  # so that it is not the loop that ends elsewhere
+    missing = not np.isin(amiss, met).any()
+    went = _loaded(run, one, amiss)  # so that it is not the loop that ends elsewhere
     if line := line_of_skip(run, inside) if missing and loops and went else None:
         return line, True
     if line := line_of_rounds(run, parts, amiss) if missing and not went else None:

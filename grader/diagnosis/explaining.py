@@ -223,10 +223,9 @@ def _recorded(
 
     for whole in (True, False):
         first, spread = (2 * FIRST if sliced else FIRST, SPREAD) if whole else (1, 2)
+        record = partial(programs_to_record, first=first, spread=spread)
         some = [pair for pair, one in zip(pairs, chosen, strict=True) if one.whole is whole]
-        outcomes |= zip(
-            some, recorded(some, whole, partial(programs_to_record, first=first, spread=spread)), strict=True
-        )
+        outcomes |= zip(some, recorded(some, whole, record), strict=True)
     known = catalogue if own_values else Catalogue()
     found = []
     for one, pair in zip(chosen, pairs, strict=True):
@@ -273,9 +272,8 @@ def _read(failure: Failure, chosen: _Chosen, problem: Problem, outcome: Outcome,
     if found:
         return _Launch(sizes, tuple(found), "", run=run)
     holding = holding_wrong(run)
-    return _Launch(
-        sizes, unread=unreadable(run), others=holding if run.tape.programs.keys().isdisjoint(holding) else ()
-    )
+    others = holding if run.tape.programs.keys().isdisjoint(holding) else ()
+    return _Launch(sizes, unread=unreadable(run), others=others)
 
 
 def _as_it_stands(

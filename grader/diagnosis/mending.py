@@ -119,9 +119,8 @@ def _before(
         wanted, room = (provenance.values(node.number).reshape(-1)[lanes] + lacking) > 0, numbers(most) - numbers(less)
         fewest = int(node.op[-1] == "T")
         low, high = (fewest - room[wanted]).max(initial=-FAR), (fewest - 1 - room[~wanted]).min(initial=FAR)
-        if (
-            low <= high and not low <= 0 <= high and (fewest or high != -1)
-        ):  # where one is too many, it is not the end that is
+        one_too_many = not fewest and high == -1  # then it is not the end that is wrong
+        if low <= high and not low <= 0 <= high and not one_too_many:
             more = np.full(len(lanes), low if low > 0 else high)
             yield from ((node.inputs[most], at[most], more, every), (node.inputs[less], at[less], -more, every))
     elif node.op in IDENTITIES:

@@ -157,13 +157,8 @@ def _past_the_ends(run: Run, unwritten: Array) -> Observation | None:
             active = store.active.reshape(-1)
             for noun, places, end, name in (("columns", n, run.sizes[1], "N"), ("rows", m, run.sizes[0], "M")):
                 past = active & (places >= end)
-                astray = past.all() and unwritten.any()
-                if (
-                    past.any()
-                    and not astray
-                    and not (active & (places < 0)).any()
-                    and _at_home(run, program, store, name)
-                ):
+                astray = (past.all() and unwritten.any()) or (active & (places < 0)).any()
+                if past.any() and not astray and _at_home(run, program, store, name):
                     text = f"the mask of the store lets {noun} {span(places[past])} through, and Y has {name} = {end}"
                     operand = run.expected.left if name == "N" else run.expected.right  # whose masks end otherwise
                     loads = [
@@ -211,9 +206,8 @@ def _line_of_home(run: Run) -> tuple[int | None, bool]:
         store, lanes = products.store, products.flow.lanes
         lacking = m * run.strides[0] + n * run.strides[1] - store.offsets.reshape(-1)[lanes]
         if lacking.any():
-            right = numbers_behind(
-                run, *filter(None, (load_of(run, side, 0) for side in (products.left, products.right)))
-            )
+            loads = (load_of(run, side, 0) for side in (products.left, products.right))
+            right = numbers_behind(run, *filter(None, loads))
             line = line_of_lack(run, store, lanes, lacking, right, (m, n, m * run.strides[0], n * run.strides[1]))
             return line, line != store.line
     return None, False
