@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from string import Template
 
@@ -13,9 +13,12 @@ from grader.labs import Lab, all_labs, speed_steps_of
 from grader.labs.expected import relation_of
 from grader.labs.question import questions_of
 from grader.labs.wrong_kernels import catalogue, wrong_kernels
+from grader.model import Case
 from grader.unusable import Unusable
 
 SKELETON = Path(__file__).parent / "skeleton"
+MOST_TO_RECORD = 1 << 23
+"""Products of a case that the diagnosis records first."""
 
 
 def make_lab(lab_id: str, root: Path) -> list[Path]:
@@ -57,8 +60,10 @@ def missing(lab_id: str, root: Path) -> Iterator[tuple[bool, str]]:
             yield True, f"{place}/{lab_id}.py, its {what}"
     if not (root / "assignment" / f"{lab_id}.py").is_file():
         yield True, f"assignment/{lab_id}.py; run `make release`"
-    if relation_of(lab_id) is None:
+    if (relation := relation_of(lab_id)) is None:
         yield False, f"grader/labs/{lab_id}/relation.py: a wrong kernel's author learns that it is wrong, not where"
+    else:
+        yield from _recorded_first([all_labs()[lab_id].case(name) for name in relation.first])
     if not steps_of(lab_id):
         yield False, f"grader/labs/{lab_id}/steps.py: its notebook has no small steps to check"
     elif not (root / "grader" / "labs" / lab_id / CATALOGUE).is_file():
@@ -77,6 +82,19 @@ def missing(lab_id: str, root: Path) -> Iterator[tuple[bool, str]]:
         yield False, f"tests/styles/{lab_id}_*.py: no second right kernel shows that its tolerance is fair"
     if not (root / "bench" / "labs" / f"{lab_id}.py").is_file():
         yield False, f"bench/labs/{lab_id}.py: it races against cuBLAS only in its speed cases"
+
+
+def _recorded_first(cases: Sequence[Case]) -> Iterator[tuple[bool, str]]:
+    """Whether the cases that the diagnosis records first are small, and share no size that a number could have its name from in both."""
+    for case in cases:
+        if case.M * case.N * case.K > MOST_TO_RECORD:
+            yield (
+                True,
+                f"a smaller case in `first` of its relation: {case.name} has more than {MOST_TO_RECORD} products",
+            )
+    shared = [size for size in ("M", "N", "K") if len({getattr(case, size) for case in cases}) < len(cases)]
+    if shared:
+        yield True, f"two cases in `first` of its relation that share no size: they have the same {', '.join(shared)}"
 
 
 def _wrong_kernels(lab: Lab, root: Path) -> Iterator[tuple[bool, str]]:

@@ -43,5 +43,4 @@ RELATION = Relation(
     right=Operand("qweight_ptr", "W", by_strides(*STRIDES), stored, STRIDES),
     scales=(Scale("scales_ptr", of_column),),
     inputs=inputs,
-    first=("all_tails", "k_tail"),
 )

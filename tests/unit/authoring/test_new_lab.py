@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 
+from grader.authoring.new_lab import missing
 from grader.labs import all_labs, get_lab
 from grader.labs.validation import validate_lab
 from tests.commands import invoked
@@ -168,6 +169,11 @@ def smaller(lab, **which):
 @pytest.mark.parametrize("lab_id", all_labs())
 def test_labs_are_sound(lab_id):
     assert list(validate_lab(get_lab(lab_id), lab_id)) == []
+
+
+@pytest.mark.parametrize("lab_id", all_labs())
+def test_labs_have_what_they_must(lab_id):
+    assert [sentence for must, sentence in missing(lab_id, TESTS.parent) if must] == []
 
 
 @pytest.mark.parametrize(
