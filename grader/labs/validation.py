@@ -12,7 +12,7 @@ TAILS = 512
 """The deepest tile for which a case of all configs must end inside a tile after several steps."""
 STEPS = 2
 FEW_TOKENS = ((1, 1), (2, 7), (8, 15))
-TOGETHER = ({"M": 128, "N": 1024}, {"M": 128, "K": 1024})
+TOGETHER = ({"M": 128, "N": 1024}, {"M": 128, "K": 1024}, {"N": 1024, "K": 1024})
 """Sizes that a case exceeds together."""
 FOR_EACH_CONFIG = ({"M": 300}, {"N": 1024}, {"M": 16, "K": 1024})
 """Those that a case of all configs does."""
