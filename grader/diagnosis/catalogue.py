@@ -51,7 +51,10 @@ class Catalogue:
             if (of_case, aspect) != (case, observation.aspect) or (places.max(axis=0) >= operand.shape).any():
                 continue
             there = operand[places[:, 0], places[:, 1]]
-            if np.isfinite(there).sum() >= FEWEST and same(held, there).all():
+            known = np.isfinite(there)
+            if (
+                known.sum() >= FEWEST and same(held, there).all() and np.ptp(held[known])
+            ):  # one number everywhere tells nothing
                 alike.append(name)
         kinds = {self.mistakes[name].kind for name in alike}
         if len(kinds) != 1:

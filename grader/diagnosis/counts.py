@@ -212,8 +212,8 @@ def _line_of_mask(run: Run, products: Products, side: Side, p: int, wrong: Array
     if access is None or lanes is None:
         return None
     loads: dict[Node, bool] = {}
-    amiss = np.asarray(wrong.any(axis=0))
     for each in (products.left, products.right):
+        amiss = (wrong & (each.live == side.live)).any(axis=0)  # what the other operand's mask does too
         for number in np.unique(each.node):
             load = run.load_of(int(number), each.operand.tensor)
             if load is not None:

@@ -12,6 +12,7 @@ from grader.diagnosis.provenance import Array
 from grader.diagnosis.relation import Products, Run
 from grader.diagnosis.stores import places_in_output
 from grader.diagnosis.tape import Node
+from grader.diagnosis.values import makes_up
 
 EARLY = "a tile that is stored after its last product"
 MIXED = ("not reset", "stored early", "other tile")
@@ -65,7 +66,7 @@ def check_left_over(run: Run, products: Products, stores: Sequence[Node]) -> lis
     """Products of another tile that the program stores, in the sum of this one."""
     left, right, N = products.left, products.right, run.sizes[1]
     foreign = products.live & ((left.row != products.m[:, None]) | (right.row != products.n[:, None]))
-    foreign &= left.k // right.operand.unit == right.k // right.operand.unit
+    foreign &= left.k == right.k
     own = products.live & ~foreign
     for home in stores if foreign.any() else ():
         m, n, inside = places_in_output(run, home)
@@ -136,12 +137,12 @@ def _added(run: Run, products: Products, offset: float) -> list[Observation]:
     found = []
     with np.errstate(all="ignore"):
         left = [np.where(term.alive, term.factor * term.left.values, 0.0).sum(axis=1) for term in products.flow.terms]
-    makes_up = -offset * np.sum(left, axis=0)
+    lacking = -offset * np.sum(left, axis=0)
     for addend in products.flow.addends:
-        of_left = offset and addend.sources == {products.left.operand.tensor}
-        apart = np.abs(addend.values - (makes_up if of_left else 0.0))
+        of_left = offset and makes_up(run, products, addend)
+        apart = np.abs(addend.values - (lacking if of_left else 0.0))
         e = int(apart.argmax())
-        if of_left and apart[e] <= 1e-2 * abs(makes_up[e]):
+        if of_left and apart[e] <= 1e-2 * abs(lacking[e]):
             continue
         names = sorted(tensor.removesuffix("_ptr") for tensor in addend.sources)
         what = "what Y held before" if run.lab.output in addend.sources else f"{plain(float(addend.values[e]))}"
@@ -150,7 +151,7 @@ def _added(run: Run, products: Products, offset: float) -> list[Observation]:
         expected = "products of X and W alone"
         if of_left:
             expected = (
-                f"{plain(float(makes_up[e]))}, which makes up for W being multiplied as {plain(offset)} more than it is"
+                f"{plain(float(lacking[e]))}, which makes up for W being multiplied as {plain(offset)} more than it is"
             )
         found.append(products.seen("sum", "added", addend.line, text, expected))
     return found[:1]

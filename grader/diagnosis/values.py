@@ -8,6 +8,7 @@ from dataclasses import replace
 
 import numpy as np
 
+from grader.diagnosis.flow import Addend
 from grader.diagnosis.history import line_of_change, parting, sentence_of, way
 from grader.diagnosis.observation import Observation, plain
 from grader.diagnosis.provenance import FAR, Array
@@ -61,14 +62,17 @@ def check_values(run: Run, products: Products) -> tuple[list[Observation], Array
     return found, held
 
 
+def makes_up(run: Run, products: Products, addend: Addend) -> bool:
+    """Whether what is added is made of the left operand, with or without scales, and so may make up for an offset of the right one."""
+    left = products.left.operand.tensor
+    return left in addend.sources and addend.sources <= {left, *(scale.tensor for scale in run.expected.scales)}
+
+
 def common_offset(run: Run, products: Products) -> float:
     """By how much most numbers of the right operand are too large, where sums of the left one alone are added and may make up for that;
     else 0."""
     side = products.right
-    if (
-        not any(addend.sources == {products.left.operand.tensor} for addend in products.flow.addends)
-        or side.operand.needs
-    ):
+    if not any(makes_up(run, products, addend) for addend in products.flow.addends) or side.operand.needs:
         return 0.0
     use, row, k = _elements(run, products, side)
     apart, counts = np.unique(side.value[use] - side.operand.held(run.problem, row, k, {}).value, return_counts=True)
