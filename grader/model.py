@@ -120,9 +120,9 @@ class Case:
     """One correctness or speed case. M, N, K are the logical sizes; the other fields select a recipe for the lab's inputs.
 
     `about` finishes the sentence "this case checks ...". `configs` is "one" (the cases take the student's configs
-    in turn) or "all". Of a hidden case a student learns the verdict, not the data. Speed cases set `launches`: how
-    many launches one timed graph holds, each on its own inputs. `group_size`: how many neighbours along K share a
-    scale, in labs that have groups; 0 means all K of them.
+    in turn), "all", or "most": all but those whose tiles are so small that the case has many programs. Of a hidden case a student
+    learns the verdict, not the data. Speed cases set `launches`: how many launches one timed graph holds, each on its own inputs.
+    `group_size`: how many neighbours along K share a scale, in labs that have groups; 0 means all K of them.
     """
 
     name: str
@@ -134,7 +134,7 @@ class Case:
     w: str = "normal"
     x_layout: str = "contiguous"
     y_layout: str = "contiguous"
-    configs: Literal["one", "all"] = "one"
+    configs: Literal["one", "all", "most"] = "one"
     launches: int = 0
     hidden: bool = False
     group_size: int = 0

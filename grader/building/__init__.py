@@ -6,6 +6,8 @@ compile turns that module into binaries.
 
 from __future__ import annotations
 
+import math
+from collections.abc import Callable
 from dataclasses import replace
 
 from grader.building.binary_cache import BinaryCache, own_folder
@@ -37,6 +39,8 @@ __all__ = [
 ]  # fmt: skip
 
 BUILD_SECONDS = 240.0
+MANY = 512
+"""Programs; the interpreter takes half a second for them."""
 
 
 def build(
@@ -126,13 +130,24 @@ def with_binaries(lab: Lab, source: KernelSource, bundle: KernelBundle, options:
 
 
 def assignments(lab: Lab, bundle: KernelBundle, *, compiled: bool = True) -> dict[str, tuple[int, ...]]:
-    """Which configs each correctness case runs with: those that compile, in turn; all of them where the case says so.
+    """Which configs each correctness case runs with: those that compile, in turn; where the case says so all of them, or all that
+    make at most MANY programs of it.
 
     compiled=False: before anything was compiled, as if every config did.
     """
     working = bundle.working if compiled else tuple(range(len(bundle.configs)))
+
+    def most(case: str) -> tuple[int, ...]:
+        launches = {index: bundle.launches.get((case, index)) for index in working}
+        return tuple(index for index, launch in launches.items() if not launch or math.prod(launch.grid) <= MANY)
+
+    wanted: dict[str, Callable[[str], tuple[int, ...]]] = {
+        "all": lambda case: working,
+        "most": most,
+        "one": lambda case: (),
+    }
     return {
-        case.name: working if case.configs == "all" else (working[number % len(working)],)
+        case.name: wanted[case.configs](case.name) or (working[number % len(working)],)
         for number, case in enumerate(lab.cases)
     }
 

@@ -51,10 +51,9 @@ class Catalogue:
             if (of_case, aspect) != (case, observation.aspect) or (places.max(axis=0) >= operand.shape).any():
                 continue
             there = operand[places[:, 0], places[:, 1]]
-            known = np.isfinite(there)
-            if (
-                known.sum() >= FEWEST and same(held, there).all() and np.ptp(held[known])
-            ):  # one number everywhere tells nothing
+            finite = np.isfinite(there)
+            telling = finite.sum() >= FEWEST and np.ptp(held[finite]) > 0  # one number everywhere tells nothing
+            if telling and same(held, there).all():
                 alike.append(name)
         kinds = {self.mistakes[name].kind for name in alike}
         if len(kinds) != 1:

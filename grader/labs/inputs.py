@@ -75,32 +75,31 @@ def uniform(generator: torch.Generator, low: float, high: float, *shape: int, de
 
 
 def laid_out(x: torch.Tensor, layout: str) -> torch.Tensor:
-    """The same values in another layout: contiguous, column_slice (a view into a wider matrix), every_other (column of a wider matrix)
-    or transposed."""
-    rows, columns = x.shape
+    """The same values in another layout: contiguous, transposed, or a view into a wider matrix of zeros: column_slice, odd_slice (whose
+    rows are not aligned), every_other (column), transposed_gaps (every other column of a matrix, transposed)."""
     if layout == "contiguous":
         return x.contiguous()
-    if layout == "column_slice":
-        wide = x.new_zeros(rows, 2 * columns + 16)
-        view = wide[:, 8 : 8 + columns]
-        view.copy_(x)
-        return view
-    if layout == "every_other":
-        wide = x.new_zeros(rows, 2 * columns + 16)
-        view = wide[:, 8 : 8 + 2 * columns : 2]
-        view.copy_(x)
-        return view
     if layout == "transposed":
         return x.t().contiguous().t()
-    raise ValueError(f"unknown layout {layout!r}")
+    if layout == "transposed_gaps":
+        return laid_out(x.t(), "every_other").t()
+    rows, columns = x.shape
+    step, first, more = {"column_slice": (1, 8, 16), "odd_slice": (1, 7, 17), "every_other": (2, 8, 16)}[layout]
+    view = x.new_zeros(rows, 2 * columns + more)[:, first : first + step * columns : step]
+    view.copy_(x)
+    return view
 
 
 def layout_strides(rows: int, columns: int, layout: str) -> tuple[int, int]:
     """The strides, in elements, that `laid_out` gives a [rows, columns] matrix."""
-    wide = 2 * columns + 16
-    return {"contiguous": (columns, 1), "column_slice": (wide, 1), "every_other": (wide, 2), "transposed": (1, rows)}[
-        layout
-    ]
+    return {
+        "contiguous": (columns, 1),
+        "column_slice": (2 * columns + 16, 1),
+        "odd_slice": (2 * columns + 17, 1),
+        "every_other": (2 * columns + 16, 2),
+        "transposed": (1, rows),
+        "transposed_gaps": (2, 2 * rows + 16),
+    }[layout]
 
 
 def sizes_and_strides(case: Case, **others: tuple[int, int]) -> dict[str, int]:

@@ -11,11 +11,16 @@ from grader.labs.contract import Lab
 TAILS = 512
 """The deepest tile for which a case of all configs must end inside a tile after several steps."""
 STEPS = 2
+SMALL = 32
+"""An N and a K that are smaller than a tile."""
+ODD = ("x_layout", "odd_slice"), ("x_layout", "transposed_gaps"), ("y_layout", "odd_slice")
+"""Layouts that tell what takes X's rows or columns to be adjacent, or rows to begin at a multiple of 16 bytes."""
 FEW_TOKENS = ((1, 1), (2, 7), (8, 15))
 TOGETHER = ({"M": 128, "N": 1024}, {"M": 128, "K": 1024}, {"N": 1024, "K": 1024})
 """Sizes that a case exceeds together."""
 FOR_EACH_CONFIG = ({"M": 300}, {"N": 1024}, {"M": 16, "K": 1024})
-"""Those that a case of all configs does."""
+FOR_MOST_CONFIGS = ({"M": 1024, "N": 256},)
+"""Those that a case of all configs does, and one of most configs: whose tiles come in groups, of which the last has fewer."""
 DIVIDED_BY = {"M": (16, 32, 64), "N": (8, 16, 32, 64), "K": (8, 16, 32, 64, 128)}
 """A mask that is left out where this divides a size is missed where a tile is larger: a case of all configs has an odd multiple of it."""
 APART = {"M": 6, "N": 5, "K": 4}
@@ -44,6 +49,9 @@ def validate_lab(lab: Lab, folder: str) -> Iterator[str]:
     yield from _hard_enough(lab)
     yield from _large_and_few(lab)
     yield from _of_every_kind(lab)
+    for side, layout in ODD:
+        if not any(getattr(case, side) == layout for case in lab.cases):
+            yield f"no case has {side}={layout!r}; give one with more than one token that layout"
     if not lab.speed_cases:
         yield "it has no speed case; add at least one to `speed_cases`"
 
@@ -68,10 +76,19 @@ def _hard_enough(lab: Lab) -> Iterator[str]:
 def _large_and_few(lab: Lab) -> Iterator[str]:
     """What is wrong for few tokens, for large sizes or for two of them at once is wrong in a case."""
     every = [case for case in lab.cases if case.configs == "all"]
+    for size in ("N", "K"):
+        if min(getattr(case, size) for case in lab.cases) > SMALL:
+            yield f"no case has {size} of {SMALL} or less, which is smaller than a tile; give one such a size"
     for low, high in FEW_TOKENS:
         if not any(low <= case.M <= high for case in lab.cases):
             yield f"no case has {low} to {high} tokens; give one such an M"
-    for cases, kind, wanted in ((lab.cases, "case", TOGETHER), (every, "case of all configs", FOR_EACH_CONFIG)):
+    most = [case for case in lab.cases if case.configs != "one"]
+    kinds = (
+        (lab.cases, "case", TOGETHER),
+        (every, "case of all configs", FOR_EACH_CONFIG),
+        (most, "case of most configs", FOR_MOST_CONFIGS),
+    )
+    for cases, kind, wanted in kinds:
         for sizes in wanted:
             if not any(all(getattr(case, size) > least for size, least in sizes.items()) for case in cases):
                 yield f"no {kind} has {' and '.join(f'{size} > {least}' for size, least in sizes.items())}; enlarge one"

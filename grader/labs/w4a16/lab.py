@@ -8,6 +8,7 @@ from grader.labs.contract import Lab, integers
 from grader.labs.inputs import (
     activations,
     laid_out,
+    layout_strides,
     normal,
     output_like,
     pack_int4,
@@ -28,18 +29,21 @@ CASES = (
     Case("single_token", "M = 1, as every other column of a wider matrix (stride_xk = 2); N and K end inside a tile",
          1, 248, 520, x_layout="every_other"),
     Case("odd_m", "a number of tokens that is no multiple of any tile", 133, 1152, 64),
-    Case("n_tail", "N that ends inside a tile", 64, 72, 128),
+    Case("n_tail", "N and K that are smaller than a tile", 64, 24, 24),
     Case("k_tail", "a long K that ends inside a tile, a multiple of 8 only", 192, 64, 2072),
     Case("all_tails", "each of your configs on M, N and K that all end inside a tile", 33, 88, 168, configs="all"),
-    Case("strided_rows", "X as a slice of a wider matrix (stride_xm > K), more tokens than any timed case", 547, 64, 64,
-         x_layout="column_slice"),
-    Case("transposed_x", "X as a transposed view (stride_xk > 1), few tokens", 7, 96, 128, x_layout="transposed"),
-    Case("strided_y", "Y as a slice of a wider matrix (stride_ym > N), an N beyond all that are timed", 12, 4104, 64,
-         y_layout="column_slice"),
-    Case("every_nibble", "each value from -8 to 7 in each of the eight positions of a word", 32, 64, 256, w="nibbles"),
+    Case("strided_rows", "X as a slice of a wider matrix (stride_xm > K, odd), more tokens than any timed case", 547, 64, 64,
+         x_layout="odd_slice"),
+    Case("transposed_x", "X as a transposed view with gaps (stride_xm = 2, stride_xk > 2), few tokens", 7, 96, 128,
+         x_layout="transposed_gaps"),
+    Case("strided_y", "Y as a slice of a wider matrix (stride_ym > N, odd), an N beyond all that are timed", 12, 4104, 64,
+         y_layout="odd_slice"),
+    Case("every_nibble", "each value from -8 to 7 in each of the eight positions of a word, words as a slice of a wider matrix",
+         32, 64, 256, w="nibbles"),
     Case("outlier_rows", "rows with entries 100 times as large, few tokens, a large weight", 6, 1056, 1152, x="outliers"),
     Case("zero_rows", "rows of zeros", 64, 128, 128, x="zero_rows"),
-    Case("channel_scales", "scales that differ 1000-fold between channels", 64, 128, 128, w="graded"),
+    Case("channel_scales", "your configs on many tiles in M and N, and on scales that differ 1000-fold between channels",
+         1104, 272, 64, w="graded", configs="most"),
     Case("long_k", "each of your configs on a K longer than any timed one, where an fp16 accumulator loses small terms", 32, 32, 4128,
          x="positive", w="positive", configs="all"),
     Case("large_sums", "sums of x q beyond fp16's range, with scales that bring them back into it", 32, 64, 512,
@@ -59,7 +63,11 @@ SPEED_CASES = (
 
 def scalars(case: Case) -> dict[str, int]:
     """Sizes and strides of a case, in elements."""
-    return sizes_and_strides(case, wk_wn=(case.N, 1))
+    return sizes_and_strides(case, wk_wn=layout_strides(case.K // 8, case.N, _words_layout(case)))
+
+
+def _words_layout(case: Case) -> str:
+    return "column_slice" if case.w == "nibbles" else "contiguous"
 
 
 def problem(case: Case, generator: torch.Generator, device: torch.device) -> Problem:
@@ -88,7 +96,7 @@ def problem(case: Case, generator: torch.Generator, device: torch.device) -> Pro
             scale[2::4] = _scales(case, generator, device)[2::4] / 8
     x = laid_out(activations(case, generator, device), case.x_layout)
     y = output_like(case.M, case.N, case.y_layout, device)
-    qweight = pack_int4(q)
+    qweight = laid_out(pack_int4(q), _words_layout(case))
     return Problem(
         tensors={"x_ptr": x, "qweight_ptr": qweight, "scales_ptr": scale.to(torch.float16), "y_ptr": y},
         scalars=scalars(case),

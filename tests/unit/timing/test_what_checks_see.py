@@ -15,6 +15,8 @@ from grader.timing.freivalds import COLUMNS, fit, random_signs, too_far_together
 from grader.timing.rounds import FIRST_ROUNDS
 from tests.submissions import TESTS
 
+pytestmark = pytest.mark.xdist_group("references")  # a lab's right answer is worked out once
+
 CPU = torch.device("cpu")
 SLIPS = {
     "one k": "a single k left out (of 4096; DDS: of 1024)",
