@@ -117,7 +117,7 @@ def batch(
     from grader.classroom.batch.journal import Journal, JournalFull
     from grader.classroom.batch.marks import Rules
     from grader.classroom.batch.pages import Pages
-    from grader.classroom.batch.standing import standing, standings, unknown_times
+    from grader.classroom.batch.standing import standing, standings, times_of_files, unknown_times
     from grader.classroom.batch.tasks import Setup
     from grader.classroom.batch.term_attempts import hand_ins
     from grader.classroom.batch.workers import WorkerPool, WorkFailed
@@ -178,8 +178,9 @@ def batch(
         raise typer.Exit(INTERRUPTED) from None
     summary(found, frozenset(only or ()), out, drawn, time.monotonic() - started)
     say_what_became_of(files, out)
-    if sentence := unknown_times(found, rules):
-        note(sentence)
+    for sentence in (unknown_times(found, rules), times_of_files(found, rules)):
+        if sentence:
+            note(sentence)
     if gradebook:
         _write_gradebook(gradebook, found, assignment)
 

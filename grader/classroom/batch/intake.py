@@ -9,6 +9,7 @@ from __future__ import annotations
 import errno
 import os
 import unicodedata
+from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
@@ -39,6 +40,7 @@ from grader.classroom.batch.marks import ordered
 from grader.classroom.batch.platforms import Named, Platform, named
 from grader.classroom.batch.times import committed, modified, moment, timestamp
 from grader.classroom.batch.workers import WorkFailed
+from grader.labs import all_labs
 from grader.plain_files import opened_plain
 from grader.reading.files import is_source
 from grader.unusable import Unusable
@@ -53,6 +55,7 @@ TIMESTAMP = "timestamp.txt"
 GRADESCOPE_METADATA = "submission_metadata.yml"
 MAX_METADATA_BYTES = 64 << 20
 FEW = 5
+TWICE_SPELLED = "two folders or files have this name, one with accents as characters of their own; they are taken to be one student's"
 """Files that a sentence names."""
 
 
@@ -122,7 +125,14 @@ def _nothing_recognised(path: Path, found: Sequence[HandIn], came: Sequence[Came
 
 def _with_numbers_apart(hand_ins: Sequence[HandIn]) -> list[HandIn]:
     """Students whom a platform gave one name and different numbers are different students; a name's letters may be composed or not."""
-    hand_ins = [replace(one, student=unicodedata.normalize("NFC", one.student)) for one in hand_ins]
+    composed = [unicodedata.normalize("NFC", one.student) for one in hand_ins]
+    spelled = Counter(
+        student for student, _ in {(student, one.student) for student, one in zip(composed, hand_ins, strict=True)}
+    )
+    hand_ins = [
+        replace(one, student=student, notes=(*one.notes, *([TWICE_SPELLED] if spelled[student] > 1 else [])))
+        for student, one in zip(composed, hand_ins, strict=True)
+    ]
     numbers: dict[str, set[str]] = {}
     for one in hand_ins:
         numbers.setdefault(one.student, set()).add(one.number)
@@ -183,7 +193,10 @@ def _of_files(files: Sequence[Path]) -> Iterator[tuple[HandIn, list[tuple[Path, 
     if not names:
         for file in files:
             if is_source(file) or is_archive(file):
-                yield HandIn(file.stem, "", file.name, file, modified(file), holds=(file,)), [(file, file.name)]
+                yield (
+                    HandIn(file.stem, "", file.name, file, modified(file), holds=(file,), by_disk=True),
+                    [(file, file.name)],
+                )
     platform: Platform = "canvas" if any(found.platform == "canvas" for found, _ in names) else "moodle"
     groups: dict[tuple[str, str], list[tuple[Named, Path]]] = {}
     for found, file in names:
@@ -336,7 +349,14 @@ def _archive(path: Path, unpacking: Unpacking) -> tuple[list[HandIn], list[Came]
     folder = _unwrapped(top)
     if is_repository(folder) or _is_one_students(folder):
         whole = HandIn(
-            path.stem, "", path.name, folder, modified(path), notes=notes_on(path.name, refused), holds=(top,)
+            path.stem,
+            "",
+            path.name,
+            folder,
+            modified(path),
+            notes=notes_on(path.name, refused),
+            holds=(top,),
+            by_disk=True,
         )
         return _one(whole, unpacking), came
     lost = _lost(refused, folder.relative_to(top).parts)
@@ -414,10 +434,12 @@ def _alone(path: Path, unpacking: Unpacking) -> tuple[list[HandIn], list[Came]] 
 
 
 def _is_one_students(folder: Path) -> bool:
-    """Whether sources lie there whose names are those of no class download, beside at most one folder with sources."""
+    """Whether sources lie there whose names are those of no class download, beside at most one folder with sources; several with the same
+    kernel are one student's where one of them is named after a lab."""
     within = children(folder)
-    if any(named(child.name) for child in within) or not any(
-        is_source(child) and not child.is_dir() for child in within
-    ):
+    sources = [child for child in within if is_source(child) and not child.is_dir()]
+    if any(named(child.name) for child in within) or not sources:
+        return False
+    if are_of_several(sources) and not any(child.stem.lower().startswith(tuple(all_labs())) for child in sources):
         return False
     return sum(any(map(is_source, children(child))) for child in filter(is_folder, within)) < 2

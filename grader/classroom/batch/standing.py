@@ -179,6 +179,22 @@ def _names_written(standing: Standing) -> set[str]:
     return {answers.student for answers in standing.graded.answers.values() if answers.student}
 
 
+def times_of_files(found: Sequence[Standing], rules: Rules) -> str:
+    """The sentence on hand-ins that --due counts late by when their file on this disk was last changed; empty where there are none."""
+    late = [
+        one
+        for one in found
+        if not one.absent
+        and one.mark.days_late
+        and one.graded.hand_in.by_disk
+        and one.mark.handed_in == one.graded.hand_in.submitted
+    ]
+    if rules.due is None or not late:
+        return ""
+    what = "1 hand-in is" if len(late) == 1 else f"{len(late)} hand-ins are"
+    return f"{what} late by when the file was last changed, which copying sets anew: give handed_in in a roster, or no --due"
+
+
 def unknown_times(found: Sequence[Standing], rules: Rules) -> str:
     """The sentence on hand-ins on which --due has no effect; empty where there are none."""
     without = [one for one in found if not one.absent and one.mark.handed_in is None]

@@ -492,3 +492,32 @@ def test_nothing_there(tmp_path):
     (tmp_path / "empty").mkdir()
     with pytest.raises(Unusable, match="holds no submissions"):
         collect(tmp_path / "empty", tmp_path / "w")
+
+
+def kernel_of(name):
+    return "@triton.jit\ndef W8A8_MM(x_ptr):\n    x = 1\n" + f"# {name}\n"
+
+
+def test_a_zip_of_files_named_after_students_is_a_class(tmp_path):
+    names = ("anna", "ben", "cleo")
+    path = zipped(tmp_path / "all.zip", {f"{name}.py": kernel_of(name) for name in names})
+    assert {one.student for one in collect(path, tmp_path / "w")} == set(names)
+    own = zipped(tmp_path / "anna.zip", {name: kernel_of(name) for name in ("w8a8.py", "older.py")})
+    assert [one.student for one in collect(own, tmp_path / "w2")] == ["anna"], "one file is named after its lab"
+
+
+def test_what_was_given_out_hides_no_work_of_the_same_name(tmp_path):
+    given = (ROOT / "assignment" / "w8a8.py").read_text(encoding="utf-8")
+    root = write(tmp_path / "class", "ann/a/w8a8.py", text=given)
+    write(root, "ann/b/w8a8.py", "ben/w8a8.py", text=kernel_of("ann"))
+    ann = by_student(root, tmp_path)["ann"]
+    assert [file.read_text(encoding="utf-8") for file in Path(ann.path).iterdir()] == [kernel_of("ann")]
+    assert [path.parent.name for path in ann.taken] == ["b"]
+    assert any("as it was given out" in note for note in ann.notes)
+
+
+def test_one_name_in_two_spellings_is_told(tmp_path):
+    root = write(tmp_path / "class", "Zo\u00eb/w8a8.py", "Zoe\u0308/w8a8.py", "ann/w8a8.py")
+    found = collect(root, tmp_path / "w")
+    assert sorted(one.student for one in found) == ["Zo\u00eb", "Zo\u00eb", "ann"]
+    assert [any("two folders or files have this name" in note for note in one.notes) for one in found] == [True, True, False]
