@@ -66,11 +66,11 @@ def check_left_over(run: Run, products: Products, stores: Sequence[Node]) -> lis
     """Products of another tile that the program stores, in the sum of this one."""
     left, right, N = products.left, products.right, run.sizes[1]
     foreign = products.live & ((left.row != products.m[:, None]) | (right.row != products.n[:, None]))
-    foreign &= left.k == right.k
+    foreign &= left.k // right.operand.unit == right.k // right.operand.unit
     own = products.live & ~foreign
     for home in stores if foreign.any() else ():
         m, n, inside = places_in_output(run, home)
-        at_home = foreign & np.isin(left.row * N + right.row, (m * N + n)[inside])
+        at_home = foreign & (left.k == right.k) & np.isin(left.row * N + right.row, (m * N + n)[inside])
         if home is products.store or not at_home.any():
             continue
         beside = at_home & own.any(axis=1)[:, None]
@@ -94,7 +94,7 @@ def _of_another(run: Run, products: Products, home: Node, at: tuple[int, int], o
     if not mine:
         return None
     text = f"the sum for {whole} has {what} belongs to Y[{row}, {column}]"
-    if node > home.number:
+    if node > home.number and run.wrong[row, column]:
         text += " and is made after that is stored"
         return products.seen("sum", "stored early", _stored_at(run, home, node), text, EARLY)
     text += ", in another tile of the program"

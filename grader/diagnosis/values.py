@@ -134,9 +134,8 @@ def _observed(
     needs = side.operand.needs
     if not needs or needs in run.provenance.sources(int(side.node[p])):  # else each step may be right
         line = line or line_of_change(run, links, right, before, bits)
-    return products.seen(
-        "value", name, line or products.flow.terms[int(products.term[p])].line, text, plain(right), values=values, p=p
-    )
+    used = products.flow.terms[int(products.term[p])].line
+    return products.seen("value", name, line or used, text, plain(right), values=values, p=p, hedged=line is None)
 
 
 def _line_of_order(run: Run, products: Products, side: Side, use: Array, right: Array, e: int, p: int) -> int | None:

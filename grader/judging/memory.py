@@ -49,7 +49,9 @@ def sentences(
         if kernel.hides(outcome.case):
             continue
         for finding in outcome.memory or ():
-            if right and finding.fault == "race" and not finding.unordered:  # several programs make an element, all the same
+            if (
+                right and finding.fault == "race" and not finding.unordered
+            ):  # several programs make an element, all the same
                 continue
             key = (finding.line, finding.kind, finding.fault, finding.tensor, finding.dimension)
             known, cases = first.setdefault(key, (finding, []))

@@ -11,8 +11,8 @@ from grader.labs.contract import Lab
 TAILS = 512
 """The deepest tile for which a case of all configs must end inside a tile after several steps."""
 STEPS = 2
-SMALL = 32
-"""An N and a K that are smaller than a tile."""
+SMALL = {"N": 32, "K": 48}
+"""Sizes that are smaller than a tile."""
 ODD = ("x_layout", "odd_slice"), ("x_layout", "transposed_gaps"), ("y_layout", "odd_slice")
 """Layouts that tell what takes X's rows or columns to be adjacent, or rows to begin at a multiple of 16 bytes."""
 FEW_TOKENS = ((1, 1), (2, 7), (8, 15))
@@ -76,9 +76,9 @@ def _hard_enough(lab: Lab) -> Iterator[str]:
 def _large_and_few(lab: Lab) -> Iterator[str]:
     """What is wrong for few tokens, for large sizes or for two of them at once is wrong in a case."""
     every = [case for case in lab.cases if case.configs == "all"]
-    for size in ("N", "K"):
-        if min(getattr(case, size) for case in lab.cases) > SMALL:
-            yield f"no case has {size} of {SMALL} or less, which is smaller than a tile; give one such a size"
+    for size, small in SMALL.items():
+        if min(getattr(case, size) for case in lab.cases) > small:
+            yield f"no case has {size} of {small} or less, which is smaller than a tile; give one such a size"
     for low, high in FEW_TOKENS:
         if not any(low <= case.M <= high for case in lab.cases):
             yield f"no case has {low} to {high} tokens; give one such an M"
