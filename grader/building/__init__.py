@@ -7,7 +7,6 @@ compile turns that module into binaries.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
 from dataclasses import replace
 
 from grader.building.binary_cache import BinaryCache, own_folder
@@ -136,20 +135,19 @@ def assignments(lab: Lab, bundle: KernelBundle, *, compiled: bool = True) -> dic
     compiled=False: before anything was compiled, as if every config did.
     """
     working = bundle.working if compiled else tuple(range(len(bundle.configs)))
+    assigned = {}
+    for number, case in enumerate(lab.cases):
+        chosen = () if case.configs == "one" else working
+        if case.configs == "most":
+            chosen = tuple(index for index in working if _programs(bundle, case.name, index) <= MANY)
+        assigned[case.name] = chosen or (working[number % len(working)],)
+    return assigned
 
-    def most(case: str) -> tuple[int, ...]:
-        launches = {index: bundle.launches.get((case, index)) for index in working}
-        return tuple(index for index, launch in launches.items() if not launch or math.prod(launch.grid) <= MANY)
 
-    wanted: dict[str, Callable[[str], tuple[int, ...]]] = {
-        "all": lambda case: working,
-        "most": most,
-        "one": lambda case: (),
-    }
-    return {
-        case.name: wanted[case.configs](case.name) or (working[number % len(working)],)
-        for number, case in enumerate(lab.cases)
-    }
+def _programs(bundle: KernelBundle, case: str, config: int) -> int:
+    """How many programs a launch has; none where it was refused."""
+    launch = bundle.launches.get((case, config))
+    return math.prod(launch.grid) if launch else 0
 
 
 def _fault_of_ours(bundle: KernelBundle) -> Refusal | None:

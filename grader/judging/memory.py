@@ -49,9 +49,8 @@ def sentences(
         if kernel.hides(outcome.case):
             continue
         for finding in outcome.memory or ():
-            if (
-                right and finding.fault == "race" and not finding.unordered
-            ):  # several programs make an element, all the same
+            same = finding.fault == "race" and not finding.unordered  # several programs store one number
+            if right and same:
                 continue
             key = (finding.line, finding.kind, finding.fault, finding.tensor, finding.dimension)
             known, cases = first.setdefault(key, (finding, []))

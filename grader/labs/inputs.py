@@ -74,17 +74,23 @@ def uniform(generator: torch.Generator, low: float, high: float, *shape: int, de
     return low + (high - low) * torch.rand(*shape, generator=generator, device=device)
 
 
+VIEWS = {"column_slice": (1, 8, 16), "odd_slice": (1, 7, 17), "every_other": (2, 8, 16)}
+"""Views of C columns into a wider matrix of zeros: their stride, the column that they begin at, and by how much more than 2 C it is wide.
+The rows of odd_slice are not aligned."""
+
+
 def laid_out(x: torch.Tensor, layout: str) -> torch.Tensor:
-    """The same values in another layout: contiguous, transposed, or a view into a wider matrix of zeros: column_slice, odd_slice (whose
-    rows are not aligned), every_other (column), transposed_gaps (every other column of a matrix, transposed)."""
+    """The same values in another layout: contiguous, transposed, one of VIEWS, or transposed_gaps, the transpose of every_other."""
     if layout == "contiguous":
         return x.contiguous()
     if layout == "transposed":
         return x.t().contiguous().t()
     if layout == "transposed_gaps":
         return laid_out(x.t(), "every_other").t()
+    if layout not in VIEWS:
+        raise ValueError(f"unknown layout {layout!r}")
     rows, columns = x.shape
-    step, first, more = {"column_slice": (1, 8, 16), "odd_slice": (1, 7, 17), "every_other": (2, 8, 16)}[layout]
+    step, first, more = VIEWS[layout]
     view = x.new_zeros(rows, 2 * columns + more)[:, first : first + step * columns : step]
     view.copy_(x)
     return view
@@ -92,14 +98,15 @@ def laid_out(x: torch.Tensor, layout: str) -> torch.Tensor:
 
 def layout_strides(rows: int, columns: int, layout: str) -> tuple[int, int]:
     """The strides, in elements, that `laid_out` gives a [rows, columns] matrix."""
-    return {
-        "contiguous": (columns, 1),
-        "column_slice": (2 * columns + 16, 1),
-        "odd_slice": (2 * columns + 17, 1),
-        "every_other": (2 * columns + 16, 2),
-        "transposed": (1, rows),
-        "transposed_gaps": (2, 2 * rows + 16),
-    }[layout]
+    if layout.startswith("transposed"):
+        along_columns, along_rows = layout_strides(
+            columns, rows, "every_other" if layout == "transposed_gaps" else "contiguous"
+        )
+        return along_rows, along_columns
+    if layout == "contiguous":
+        return columns, 1
+    step, _, more = VIEWS[layout]
+    return 2 * columns + more, step
 
 
 def sizes_and_strides(case: Case, **others: tuple[int, int]) -> dict[str, int]:

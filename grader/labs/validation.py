@@ -19,8 +19,9 @@ FEW_TOKENS = ((1, 1), (2, 7), (8, 15))
 TOGETHER = ({"M": 128, "N": 1024}, {"M": 128, "K": 1024}, {"N": 1024, "K": 1024})
 """Sizes that a case exceeds together."""
 FOR_EACH_CONFIG = ({"M": 300}, {"N": 1024}, {"M": 16, "K": 1024})
+"""Those that a case of all configs does."""
 FOR_MOST_CONFIGS = ({"M": 1024, "N": 256},)
-"""Those that a case of all configs does, and one of most configs: whose tiles come in groups, of which the last has fewer."""
+"""Those that one of most configs does: tiles in groups, of which the last has fewer."""
 DIVIDED_BY = {"M": (16, 32, 64), "N": (8, 16, 32, 64), "K": (8, 16, 32, 64, 128)}
 """A mask that is left out where this divides a size is missed where a tile is larger: a case of all configs has an odd multiple of it."""
 APART = {"M": 6, "N": 5, "K": 4}

@@ -196,7 +196,7 @@ def _work_in(repository: Path, unpacking: Unpacking) -> Sources:
     """The files of a student's repository that are not as they were given out; all of them where nothing was begun."""
     places = [repository / place for place in PLACES if _plain_folder(repository, place)]
     files = [file for place in places for file in children(place) if is_source(file)]
-    begun = [file for file in files if not _as_given_out(file, repository)]
+    begun = [file for file in files if not _is_given_out(file)]
     return copied(
         [(file, _name_in_place(file, repository)) for file in begun or files], unpacking.fresh(repository.name)
     )
@@ -208,12 +208,7 @@ def _plain_folder(repository: Path, place: str) -> bool:
     return folder.is_dir() and folder.resolve() == repository.resolve() / place
 
 
-def _as_given_out(file: Path, repository: Path) -> bool:
-    given = ROOT / file.relative_to(repository)
-    return given.is_file() and not file.is_symlink() and filecmp.cmp(file, given, shallow=False)
-
-
-def is_given_out(file: Path) -> bool:
+def _is_given_out(file: Path) -> bool:
     """Whether it is one of the files that students are given, unchanged."""
     given = (ROOT / place / file.name for place in PLACES)
     return any(one.is_file() and filecmp.cmp(file, one, shallow=False) for one in given) and not file.is_symlink()
@@ -230,7 +225,7 @@ def copied(files: Iterable[tuple[Path, str]], folder: Path) -> Sources:
     known, searched, placed = set[str](), 0, dict[Path, Path]()
     for file, name in files:
         target = folder / Path(name).name
-        if target.exists() and is_given_out(target) and not is_given_out(file):
+        if target.exists() and _is_given_out(target) and not _is_given_out(file):
             target.unlink()
             before = placed.pop(target)
             taken.remove(before)

@@ -55,8 +55,8 @@ TIMESTAMP = "timestamp.txt"
 GRADESCOPE_METADATA = "submission_metadata.yml"
 MAX_METADATA_BYTES = 64 << 20
 FEW = 5
-TWICE_SPELLED = "two folders or files have this name, one with accents as characters of their own; they are taken to be one student's"
 """Files that a sentence names."""
+TWICE_SPELLED = "two folders or files have this name, one with accents as characters of their own; they are taken to be one student's"
 
 
 @dataclass(frozen=True)
