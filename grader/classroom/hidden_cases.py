@@ -18,6 +18,8 @@ from grader.model import Case
 from grader.unusable import Unusable
 
 RECIPES = ("x", "w", "x_layout", "y_layout")
+ALWAYS = ("contiguous", "column_slice")
+"""Layouts that any lab's X and Y may have, whether or not one of its cases has them: a course's secrets outlast changes of the cases."""
 FIELDS = ("name", "M", "N", "K", "group_size", *RECIPES)
 ABOUT = "hidden: judged like the others, its data stays with the instructor"
 CASES_A_LAB = 3
@@ -102,7 +104,8 @@ def _faults(lab: Lab, entry: dict[str, Any]) -> Iterator[str]:
         if not isinstance(entry.get(size), int) or entry[size] < 1:
             yield f"{size} = {entry.get(size)!r}, expected a whole number above 0"
     for field in RECIPES:
-        known = sorted({str(getattr(case, field)) for case in lab.cases})
+        of_every_lab = ALWAYS if field.endswith("layout") else ()
+        known = sorted({*of_every_lab, *(str(getattr(case, field)) for case in lab.cases)})
         if field in entry and entry[field] not in known:
             yield f"{field} = {entry[field]!r}, expected one of {', '.join(known)}"
 

@@ -244,6 +244,17 @@ def test_drawn_secrets_can_be_loaded_and_hide_themselves(tmp_path):
     assert load_secrets(again).fingerprint != secrets.fingerprint
 
 
+@pytest.mark.parametrize("lab_id", all_labs())
+def test_secrets_drawn_before_the_cases_changed_can_be_used(lab_id, tmp_path):
+    """Slices of wider matrices were in every lab's cases, and in what was drawn from them."""
+    path = tmp_path / "secrets.toml"
+    sizes = f"M = 40\nN = 96\nK = 192\nw = '{all_labs()[lab_id].cases[0].w}'"
+    layouts = "x_layout = 'column_slice'\ny_layout = 'column_slice'"
+    path.write_text(f"seed = 1\n[[case]]\nlab = '{lab_id}'\nname = 'h'\n{sizes}\n{layouts}")
+    ((_, hidden),) = load_secrets(path).cases
+    assert (hidden.x_layout, hidden.y_layout) == ("column_slice", "column_slice")
+
+
 @pytest.mark.parametrize(
     ("text", "sentence"),
     [
