@@ -39,7 +39,7 @@ def DDS_MM(
     values[b, r, c] is W[32 * block_row + r, 32 * col_indices[b] + c].
     crow_indices int32 [N/32 + 1]: block row r owns the blocks
     crow_indices[r] to crow_indices[r + 1] - 1.
-    col_indices int32 [nnz]. A block row may be empty or full, and nnz may be 0.
+    col_indices int32 [nnz], rising within a block row. A block row may be empty or full, and nnz may be 0.
     y fp16 [M, N], element (m, n) at m * stride_ym + n * stride_yn, stride_yn being 1; holds anything on entry.
     M is any size and need not be a multiple of the tile; N and K are multiples of 32.
 

@@ -84,10 +84,11 @@ class KernelSource:
 
 @dataclass(frozen=True)
 class Refusal:
-    """Why a lab cannot be built: its status and one clear sentence."""
+    """Why a lab cannot be built: its status and one clear sentence. path: the file that is meant, where it has the kernel."""
 
     status: LabStatus
     message: str
+    path: Path | None = None
 
 
 @dataclass(frozen=True)

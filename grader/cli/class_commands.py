@@ -363,7 +363,14 @@ def _titles(columns: Sequence[str]) -> Titles:
 
     found: dict[Part, str] = {}
     for text in columns:
-        part, equals, title = text.partition("=")
-        known = next((one for one in PARTS if equals and one == part.strip()), None)
-        found[known or "kernels"] = title.strip() if known else text.strip()
+        before, equals, after = (word.strip() for word in text.partition("="))
+        named = equals and before.isidentifier()
+        part = next((one for one in PARTS if one == (before if named else "kernels")), None)
+        title = after if named else text.strip()
+        if part is None or part in found or not title:
+            known = ", ".join(f"{one}=TITLE" for one in PARTS)
+            raise refuse(
+                f"--column {text!r} is no title; expected TITLE, or one of {known}, each part once and no title empty"
+            )
+        found[part] = title
     return Titles(found)

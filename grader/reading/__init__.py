@@ -11,7 +11,7 @@ import itertools
 import re
 import stat
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from grader.compile_errors.source_message import pointed, undefined_name
@@ -249,7 +249,9 @@ def _find(lab: Lab, files: list[_File]) -> KernelSource | Refusal | None:
         places = " and ".join(dict.fromkeys(statement.where for _, statement in attempted))
         return Refusal("rejected", f"{lab.kernel} is defined in several files ({places}); keep the one to grade")
     if attempted:
-        return _kernel_source(lab, *attempted[-1])
+        file, definition = attempted[-1]
+        source = _kernel_source(lab, file, definition)
+        return replace(source, path=file.path)
     return _nothing_attempted(lab, files, [statement.where for _, statement in holders])
 
 

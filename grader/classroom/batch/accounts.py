@@ -15,7 +15,6 @@ from grader.classroom.batch.folders import ROOT, is_archive, kernels_in
 from grader.classroom.batch.hand_in import HandIn
 from grader.classroom.batch.standing import Graded, Standing
 from grader.labs import get_lab
-from grader.model import Report
 from grader.reading.files import is_source
 
 Fate = Literal[
@@ -120,23 +119,24 @@ def with_replaced_named(came: Iterable[Came], graded: Iterable[Graded]) -> list[
     """What came in, with the reason where all kernels of a file were taken from others. The files themselves are asked, so what was
     unpacked has to be there still."""
     graded = list(graded)
-    claims, reports = Claims([one.hand_in for one in graded]), {one.hand_in.key: one.report for one in graded}
+    claims, read = Claims([one.hand_in for one in graded]), {one.hand_in.key: one.files for one in graded}
     found = []
     for one in came:
         owners = [hand_in for hand_in in claims.owners(one.path) if one.path in hand_in.taken] if one.path else []
-        found.append(replace(one, replaced=_replaced(one.path, [reports[owner.key] for owner in owners])))
+        found.append(replace(one, replaced=_replaced(one.path, [read[owner.key] for owner in owners])))
     return found
 
 
-def _replaced(path: Path | None, reports: Sequence[Report]) -> str:
-    """Why a file that was read is not what is graded: all kernels that it has were taken from other files. "" where one was not."""
-    kernels = kernels_in([path]) if path and reports and is_source(path) else set()
+def _replaced(path: Path | None, read: Sequence[Mapping[str, Path]]) -> str:
+    """Why a file that was read is not what is graded: all kernels that it has were read from other files. "" where one was not.
+    read: from which file each lab's kernel was, for each owner."""
+    kernels = kernels_in([path]) if path and read and is_source(path) else set()
     others = set[str]()
-    for lab_id, lab in (each for report in reports for each in report.labs.items()):
+    for lab_id, other in (each for files in read for each in files.items()):
         if get_lab(lab_id).kernel in kernels:
-            if path is None or lab.source is None or filecmp.cmp(path, lab.source.path, shallow=False):
+            if path is None or filecmp.cmp(path, other, shallow=False):
                 return ""
-            others.add(lab.source.path.name)
+            others.add(other.name)
     return f"its kernel is taken from {' and '.join(sorted(others))}" if others else ""
 
 

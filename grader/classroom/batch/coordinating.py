@@ -340,7 +340,9 @@ def _graded(plan: Plan, read: _Read, works: Mapping[str, _Work]) -> Graded:
         labs[lab_id], device = placed(work.report, source), work.device
         if work.report.status in ("crash", "timeout"):
             review.append(f"{lab_id}: {labs[lab_id].message}")
-    return Graded(hand_in, _report(device, hand_in, labs, content.submission.notes), tuple(review), content.answers)
+    files = {lab_id: source.path for lab_id, source in content.submission.labs.items() if source.path is not None}
+    report = _report(device, hand_in, labs, content.submission.notes)
+    return Graded(hand_in, report, tuple(review), content.answers, files)
 
 
 def without_verdict(lab_id: str, refusal: Refusal, source: KernelSource | None = None, *, gpu: bool) -> LabReport:

@@ -92,7 +92,7 @@ def grades_csv(standings: Sequence[Standing]) -> str:
             _points(mark.bonus_possible),
             _points(mark.questions),
             _points(mark.questions_possible or None),
-            "nothing was handed in" if one.absent else "; ".join(one.review),
+            "nothing was handed in" if one.absent else "; ".join(reason.split("\n")[0] for reason in one.review),
         ]
         for lab in labs:
             report = one.labs.get(lab)
@@ -166,14 +166,17 @@ def moodle_csv(standings: Sequence[Standing], titles: Titles | None = None) -> s
     """As Moodle's gradebook imports it: a column that names the user, and those of each assignment.
 
     Moodle's own download tells full names and participants' numbers, no user names. Where there is no roster that knows them, the first
-    columns are those of its grading worksheet, from which user names or e-mail addresses can be looked up.
+    columns are those of its grading worksheet, from which user names or e-mail addresses can be looked up. Beside a roster a student whom
+    only the download names has no user name, and no row.
     """
     columns, titles = _all_columns(standings), titles or Titles()
     points, numbers = _by_student(standings), _numbers(standings, "moodle")
+    students = _first_of_each(standings)
     if any(one.person for one in standings):
+        students = {student: one for student, one in students.items() if one.person or student not in numbers}
         numbers = {}
     rows: list[list[object]] = []
-    for student, one in _first_of_each(standings).items():
+    for student, one in students.items():
         known = [points.get((student, column)) for column in columns]
         who = [f"Participant {numbers[student]}" if student in numbers else "", one.name] if numbers else [student]
         rows.append([*who, *("-" if value is None else _points(value) for value in known)])

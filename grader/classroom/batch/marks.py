@@ -65,7 +65,7 @@ class CourseMark:
     """The mark of one student in one assignment. `points` is what counts, out of `possible`; None where nothing is known, never 0.
 
     earned: before lateness and override. days_late is None where it
-    cannot be known, and then nothing is taken off. bonus and questions are columns of their own, after lateness; None where no bonus lab
+    cannot be known, and then nothing is taken off. out_of: as in Rules. bonus and questions are columns of their own, after lateness; None where no bonus lab
     was graded, and where no question was asked. `override` replaces the points of the course's labs.
     """
 
@@ -82,6 +82,7 @@ class CourseMark:
     questions_possible: float = 0.0
     override: float | None = None
     reason: str = ""
+    out_of: OutOf = "all"
 
     @property
     def steps(self) -> tuple[str, ...]:
@@ -122,6 +123,7 @@ def mark(hand_in: HandIn, result: Earned, rules: Rules, person: Person | None = 
         questions_possible=result.questions_possible,
         override=override,
         reason=person.reason if person else "",
+        out_of=rules.out_of,
     )
 
 

@@ -173,10 +173,13 @@ Statuses = tuple[tuple[str, int], ...]
 def in_numbers(standings: Sequence[Standing]) -> Iterator[tuple[str, float, float, Statuses]]:
     """Of each lab that was handed in: id, median points, the most that are possible, and what became of how many."""
     for lab_id in dict.fromkeys(lab_id for standing in standings for lab_id in standing.labs):
-        reports = [standing.labs[lab_id] for standing in standings if lab_id in standing.labs]
+        handed_in = [(standing.mark.out_of, standing.labs[lab_id]) for standing in standings if lab_id in standing.labs]
+        reports = [report for _, report in handed_in]
         known = [report.points for report in reports if report.status != "not_graded"]
         statuses = Counter(report.status.replace("_", " ") for report in reports)
-        most = max(report.max_points for report in reports)
+        most = max(
+            report.gradable_points if out_of == "gradable" else report.max_points for out_of, report in handed_in
+        )
         yield lab_id, statistics.median(known) if known else 0.0, most, tuple(statuses.most_common())
 
 

@@ -23,12 +23,14 @@ MIXED = "{} has corrections for single students, and the hand-ins are for severa
 
 @dataclass(frozen=True)
 class Graded:
-    """One hand-in with its report; `review` says why a human should look at it, if so. answers: those to each lab's questions."""
+    """One hand-in with its report; `review` says why a human should look at it, if so. answers: those to each lab's questions.
+    files: where each lab's kernel was read from, graded or refused."""
 
     hand_in: HandIn
     report: Report
     review: tuple[str, ...] = ()
     answers: Mapping[str, Answers] = field(default_factory=dict)
+    files: Mapping[str, Path] = field(default_factory=dict)
 
     @property
     def ungraded(self) -> tuple[str, ...]:

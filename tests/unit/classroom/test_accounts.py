@@ -236,13 +236,32 @@ def test_a_file_whose_kernel_is_taken_from_another_is_superseded(tmp_path):
     intake = collect(root, tmp_path / "w")
     read_in = read(intake.hand_ins[0].path, [get_lab("w8a8"), get_lab("dds")])
     refused = {lab: without_verdict(lab, Refusal("not_graded", "no"), gpu=False) for lab in read_in.labs}
-    labs = {lab: replace(report, source=read_in.labs[lab], status="graded") for lab, report in refused.items()}
-    graded = [Graded(intake.hand_ins[0], Report("ann", DEVICE, None, labs))]
+    labs = {lab: replace(report, status="graded") for lab, report in refused.items()}
+    files = {lab: source.path for lab, source in read_in.labs.items()}
+    graded = [Graded(intake.hand_ins[0], Report("ann", DEVICE, None, labs), files=files)]
     came = with_replaced_named(intake.came, graded)
     fates_and_reasons = {one.file: (one.fate, one.reason) for one in account(came, intake.hand_ins, standings(graded, Rules()))}
     assert fates_and_reasons == {
         "ann/w8a8.py": ("graded", ""), "ann/dds.py": ("graded", ""), "ann/notes.py": ("graded", ""),
         "ann/first_try.py": ("superseded", "its kernel is taken from w8a8.py"),
+    }
+
+
+@pytest.mark.usefixtures("without_pictures")
+def test_beside_a_kernel_that_is_refused_another_file_with_one_is_not_graded(tmp_path):
+    """It was listed as graded, beside a page that says that the other one counts."""
+    texts = {"ann/w8a8.py": '@triton.autotune(configs=[], key=["M"])\ndef W8A8_MM(x_ptr):\n    y = 1\n', "ben/dds.py": "def f(: x\n"}
+    texts["ann/better.py"] = texts["ben/a_copy.py"] = (TESTS / "styles" / "w8a8_plain.py").read_text()
+    for name, text in texts.items():
+        (tmp_path / "class" / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / "class" / name).write_text(text)
+    found = grade_class(tmp_path / "class", tmp_path / "out")
+    assert [one.labs["w8a8"].status for one in found] == ["rejected", "graded"]
+    rows = csv.DictReader((tmp_path / "out" / "files.csv").open(encoding="utf-8-sig"))
+    told = {row["file"]: (row["fate"], row["reason"]) for row in rows}
+    assert told == {
+        "ann/w8a8.py": ("graded", ""), "ann/better.py": ("superseded", "its kernel is taken from w8a8.py"),
+        "ben/a_copy.py": ("graded", ""), "ben/dds.py": ("graded", ""),
     }
 
 

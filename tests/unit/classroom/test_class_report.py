@@ -11,6 +11,7 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pytest
+import typer
 from markupsafe import escape
 
 from grader.classroom.batch.exports import (
@@ -25,13 +26,14 @@ from grader.classroom.batch.exports import (
 )
 from grader.classroom.batch.hand_in import HandIn
 from grader.classroom.batch.marks import Rules
-from grader.classroom.batch.overview import numbers_of, pages
+from grader.classroom.batch.overview import in_numbers, numbers_of, pages
 from grader.classroom.batch.pages import Pages, page_address, page_name
 from grader.classroom.batch.similarity import Comparison, Group, Link, similar_kernels
 from grader.classroom.batch.standing import Graded, standings
 from grader.classroom.batch.tasks import Setup
 from grader.classroom.batch.workers import WorkerPool
 from grader.classroom.hidden_cases import Secrets
+from grader.cli.class_commands import _titles
 from grader.diagnosis.catalogue import title
 from grader.labs.question import posed, questions_of
 from grader.model import Device, KernelSource, LabReport, Report, SourceLine, TestResult
@@ -138,7 +140,21 @@ def test_columns_are_the_instructors():
     possible, ann = rows_of(canvas_csv(found, titles))
     assert (possible["Lab 1 (12345)"], ann["Lab 1 (12345)"], ann["Extra"]) == ("60.0", "80.0", "40.0")
     assert "Lab 1 (12345)" in moodle_csv(found, titles)
+    assert [most for _, _, most, _ in in_numbers(found)] == [60.0, 100.0], "what can be earned here, as the marks are out of"
     assert Titles({"kernels": "Lab 1 (12345)"}).of(Column("x", "questions")) == "Lab 1 (questions)"
+
+
+@pytest.mark.parametrize("columns", [["foo=bar"], [""], ["questions="], ["Lab 1", "kernels=Lab 2"]])
+def test_a_column_without_a_title_is_refused(columns):
+    with pytest.raises(typer.Exit) as refused:
+        _titles(columns)
+    assert refused.value.exit_code == 2
+    assert dict(_titles(["Lab 1 = int8 (12345)", "bonus=a=b"]).given) == {"kernels": "Lab 1 = int8 (12345)", "bonus": "a=b"}
+
+
+def test_an_error_of_several_lines_is_one_in_the_table():
+    found = standings([replace(graded(hand_in("ann")), review=("w8a8: line 3: no comma\n    x y\n     ^",))], Rules())
+    assert rows_of(grades_csv(found))[0]["review"] == "w8a8: line 3: no comma"
 
 
 def test_a_platforms_number_is_nobodys_guess():
