@@ -110,9 +110,7 @@ def with_unread_named(hand_ins: Sequence[HandIn], came: Iterable[Came]) -> list[
 def _why(path: Path) -> str:
     if any(part.startswith(".") for part in path.parts[-2:]):
         return "it is hidden"
-    return (
-        "it is an archive beside files that are graded" if is_archive(path) else "it lies below files that are graded"
-    )
+    return "it is an archive beside files that are graded" if is_archive(path) else "files of another folder are graded"
 
 
 def with_replaced_named(came: Iterable[Came], graded: Iterable[Graded]) -> list[Came]:

@@ -1,4 +1,4 @@
-"""Which of a student's files are graded? The topmost .py and .ipynb files of what was handed in, in one folder.
+"""Which of a student's files are graded? The topmost .py and .ipynb files among which there is work, in one folder.
 
 Students wrap their work in folders, put each lab into one of its own, or hand in several archives: all of it is one hand-in. So is a
 clone of the repository that they were given, in which only the files that they were to change are theirs.
@@ -125,29 +125,34 @@ def is_archive(path: Path) -> bool:
     return path.suffix.lower() == ".zip"
 
 
-def source_root(folder: Path, unpacking: Unpacking) -> Sources:
-    """What to grade of a folder: the topmost that holds sources itself, looking through those that wrap others.
+def source_root(folder: Path, unpacking: Unpacking, wanted: Callable[[Path], bool] = is_source) -> Sources:
+    """What to grade of a folder: the topmost that holds a wanted source itself, looking through those that wrap others.
 
-    Where several side by side hold some, their files are copied into one.
+    Where several side by side hold sources, their files are copied into one.
     """
     for level in _levels(folder):
         clone = next(filter(is_repository, level), None)
         if clone is not None:
             return _work_in(clone, unpacking)
         holding = {candidate: found for candidate in level if (found := list(filter(is_source, children(candidate))))}
+        if not any(map(wanted, itertools.chain(*holding.values()))):
+            continue
         if len(holding) == 1:
             ((root, files),) = holding.items()
             return Sources(root, tuple(files))
-        if holding:
-            files = [file for found in holding.values() for file in found]
-            return copied([(file, file.name) for file in files[:MAX_LISTED]], unpacking.fresh(folder.name))
+        files = [file for found in holding.values() for file in found]
+        return copied([(file, file.name) for file in files[:MAX_LISTED]], unpacking.fresh(folder.name))
     return Sources(None)
 
 
-def topmost_archives(folder: Path) -> list[Path]:
-    """The archives of the first level that holds some."""
-    levels = ([child for held in level for child in children(held) if is_archive(child)] for level in _levels(folder))
-    return next(filter(None, levels), [])
+def is_work(file: Path) -> bool:
+    """Whether a source has a kernel and is not as it was given out."""
+    return bool(kernels_in([file])) and not _is_given_out(file)
+
+
+def archives_in(folder: Path) -> list[Path]:
+    """The archives in it and in the folders below."""
+    return [child for level in _levels(folder) for held in level for child in children(held) if is_archive(child)]
 
 
 def kernels_in(files: Iterable[Path]) -> set[str]:

@@ -20,18 +20,18 @@ from grader.classroom.batch.accounts import Came, everything_below, with_unread_
 from grader.classroom.batch.archives import MAX_STUDENT_BYTES, MAX_TOTAL_BYTES, RefusedMember, UnusableArchive, notes_on
 from grader.classroom.batch.folders import (
     MAX_LISTED,
-    Sources,
     Unpack,
     Unpacking,
+    archives_in,
     are_of_several,
     children,
     copied,
     is_archive,
     is_folder,
     is_repository,
+    is_work,
     nothing_to_grade,
     source_root,
-    topmost_archives,
     unpack_here,
     unreadable,
 )
@@ -293,18 +293,18 @@ def _listed(whole: HandIn, unpacking: Unpacking) -> list[HandIn]:
 
 
 def _one(hand_in: HandIn, unpacking: Unpacking) -> list[HandIn]:
-    """The hand-in that a folder holds: its sources, else those in its archives, else those in the folders that it wraps."""
+    """The hand-in that a folder holds: the topmost sources with work in them, else what is in its archives, else the topmost sources."""
     folder, notes = hand_in.path, hand_in.notes
     within = children(folder)
     if len(within) >= MAX_LISTED:
         notes = (*notes, f"{folder.name} holds {MAX_LISTED} entries or more")
-    own = any(map(is_source, within)) or is_repository(folder)
-    archives = [] if own else [child for child in within if is_archive(child)]
-    found = Sources(None) if archives else source_root(folder, unpacking)
-    if found.root is None and (archives := archives or topmost_archives(folder)):
+    found = source_root(folder, unpacking, is_work)
+    if found.root is None and (archives := archives_in(folder)):
         place = f"{hand_in.place}/{archives[0].name}"
-        parts = [(archive, archive.name) for archive in archives]
+        parts = [(file, file.name) for file in (*archives, *filter(is_source, within))]
         return _gathered(replace(hand_in, place=place, path=archives[0], notes=notes), parts, unpacking)
+    if found.root is None:
+        found = source_root(folder, unpacking)
     if found.root is None:
         nothing = nothing_to_grade(folder.name, [child for child in within if child not in hand_in.read])
         found = replace(found, root=folder, notes=(*found.notes, nothing))
@@ -321,7 +321,8 @@ def _gathered(hand_in: HandIn, parts: Sequence[tuple[Path, str]], unpacking: Unp
     archives = [file for file, name in parts if is_archive(Path(name)) and not file.is_symlink()]
     folder, opened = unpacking.all(archives, f"{hand_in.student} {hand_in.place}")
     own = copied([(file, name) for file, name in parts if is_source(Path(name)) or file.is_symlink()], folder)
-    inside = source_root(folder, unpacking)
+    inside = source_root(folder, unpacking, is_work)
+    inside = inside if inside.root else source_root(folder, unpacking)
     notes = own.notes + opened.notes
     place, held = hand_in.place, [Path(name) for _, name in parts]
     if len(archives) == 1:

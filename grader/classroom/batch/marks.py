@@ -64,9 +64,9 @@ class Earned:
 class CourseMark:
     """The mark of one student in one assignment. `points` is what counts, out of `possible`; None where nothing is known, never 0.
 
-    earned: before lateness and override. days_late is None where it
-    cannot be known, and then nothing is taken off. out_of: as in Rules. bonus and questions are columns of their own, after lateness; None where no bonus lab
-    was graded, and where no question was asked. `override` replaces the points of the course's labs.
+    earned: before lateness and override. days_late is None where it cannot be known, and then nothing is taken off. out_of: as in Rules.
+    bonus and questions are columns of their own, after lateness; None where no bonus lab was graded, and where no question was asked.
+    `override` replaces the points of the course's labs.
     """
 
     points: float | None

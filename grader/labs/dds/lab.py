@@ -26,7 +26,7 @@ CASES = (
     Case("dense_blocks", "no block is zero", 64, 128, 256, w="dense"),
     Case("empty_rows", "every other block row is empty", 64, 512, 512, w="empty_rows"),
     Case("all_empty", "a weight without a single block", 32, 128, 128, w="empty"),
-    Case("uneven_rows", "one full block row, four times as long as a timed one, the others with 0 to 2 blocks", 192, 1056, 4128, w="uneven"),
+    Case("uneven_rows", "a full block row four times as long as a timed one, the others with 0 to 2 blocks", 192, 1056, 4128, w="uneven"),
     Case("single_token", "M = 1, as every other column of a wider matrix (stride_xk = 2)", 1, 512, 512, w="sparsity_0.8",
          x_layout="every_other"),
     Case("odd_m", "a number of tokens that is no multiple of any tile", 133, 1088, 128, w="sparsity_0.8"),

@@ -516,6 +516,34 @@ def test_what_was_given_out_hides_no_work_of_the_same_name(tmp_path):
     assert any("as it was given out" in note for note in ann.notes)
 
 
+GIVEN = (ROOT / "assignment" / "w8a8.py").read_text(encoding="utf-8")
+
+
+@pytest.mark.parametrize(
+    "beside",
+    [
+        {"w8a8.py": GIVEN}, {"README.py": "x = 1\n"}, {"notes.py": "x = 1\n", "w8a8.py": GIVEN}, {"data.zip": None}, {"w8a8.py": "def f(:\n"},
+        {"first/w8a8.py": GIVEN, "first/notes.py": ""},
+    ],
+    ids=lambda beside: " ".join(beside),
+)  # fmt: skip
+@pytest.mark.parametrize("place", ["work.zip", "work/w8a8.py", "a/b/w8a8.py", "a/work.zip", "mine.py"])
+def test_nothing_hides_work(tmp_path, beside, place):
+    """Whatever a student hands in beside it without a kernel of a lab, or as it was given out: the work is what is graded."""
+    root = write(tmp_path / "class", "ben/w8a8.py", text=kernel_of("ben"))
+    for name, text in {place: kernel_of("ann"), **beside}.items():
+        (root / "ann" / name).parent.mkdir(parents=True, exist_ok=True)
+        if name.endswith(".zip"):
+            zipped(root / "ann" / name, {"deeper/w8a8.py": text} if text else {"table.csv": "1"})
+        else:
+            (root / "ann" / name).write_text(text, encoding="utf-8")
+    ann = by_student(root, tmp_path)["ann"]
+    graded = [file.read_text(encoding="utf-8") for file in Path(ann.path).iterdir() if file.suffix == ".py"]
+    assert kernel_of("ann") in graded
+    claimed = {path.name for path in ann.taken} | {path.name for path, _ in ann.left}
+    assert {Path(name).name for name in (place, *beside)} <= claimed
+
+
 def test_one_name_in_two_spellings_is_told(tmp_path):
     root = write(tmp_path / "class", "Zo\u00eb/w8a8.py", "Zoe\u0308/w8a8.py", "ann/w8a8.py")
     found = collect(root, tmp_path / "w")
