@@ -151,7 +151,8 @@ def timed(cores: Sequence[int], students: int, equal: float, device: str, gpus: 
         distinct = hand_in(folder / "submitted", students, equal)
         command = [sys.executable, "-m", "grader", "batch", "submitted", "--out", "report", "--device", device]
         command += ["--engine", engine]
-        environment = {**os.environ, "PYTHONPATH": str(ROOT), "XDG_CACHE_HOME": str(folder / "cache")}
+        paths = os.pathsep.join(filter(None, (str(ROOT), os.environ.get("PYTHONPATH"))))
+        environment = {**os.environ, "PYTHONPATH": paths, "XDG_CACHE_HOME": str(folder / "cache")}
         if gpus:
             environment["CUDA_VISIBLE_DEVICES"] = ",".join(gpus)
         counted, watched = Counted(), Watched(gpus)
