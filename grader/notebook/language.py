@@ -37,7 +37,9 @@ def _line(text: str) -> str:
 def _said(text: str) -> tuple[int, int, str]:
     """A line in Chinese. First how much of it stays as it is, and how much its entry leaves open: the entry that says most is the one."""
     matches = ((found, chinese) for pattern, chinese in _table() if (found := pattern.fullmatch(text)))
-    return min((_filled(found.groupdict(), chinese) for found, chinese in matches), default=(len(text), len(text), text))
+    return min(
+        (_filled(found.groupdict(), chinese) for found, chinese in matches), default=(len(text), len(text), text)
+    )
 
 
 def _filled(parts: dict[str, str], chinese: str) -> tuple[int, int, str]:
@@ -57,10 +59,10 @@ def _table() -> tuple[tuple[re.Pattern[str], str], ...]:
 
 def _pattern(english: str) -> re.Pattern[str]:
     """What an entry stands for; a name that it has twice is the same both times."""
-    first: set[str] = set()
+    names: list[str] = []
 
     def part(found: re.Match[str]) -> str:
-        again = found[1] in first or first.add(found[1])
-        return f"(?P={found[1]})" if again else f"(?P<{found[1]}>.*?)"
+        names.append(found[1])
+        return f"(?P<{found[1]}>.*?)" if names.count(found[1]) == 1 else f"(?P={found[1]})"
 
     return re.compile(re.sub(r"\\\{(\w+)\\\}", part, re.escape(english)))

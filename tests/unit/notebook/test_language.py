@@ -183,7 +183,7 @@ def test_every_sentence_of_the_table_of_compile_errors_is_told_in_chinese():
 def test_code_and_what_nobody_translated_stay_as_they_are():
     said = "`f`, line 3: the bracket `(` is never closed; called in `g`, line 9\n  x = tl.load(p: q\n             ^\nNext: do it yourself"
     first, code, caret, step = language.translated(said).split("\n")
-    assert first == "`f` 第 3 行：括号 `(` 没有闭合；在 `g` 第 9 行 调用"
+    assert first == "`f` 第 3 行：括号 `(` 没有闭合；由 `g` 第 9 行 调用"
     assert (code, caret) == ("  x = tl.load(p: q", "             ^")
     assert step == "下一步：do it yourself"
     assert language.translated("nobody: knows this; or that.") == "nobody: knows this; or that."
