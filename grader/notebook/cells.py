@@ -44,16 +44,17 @@ def running_shell() -> Any:
 
 def display(remarks: Sequence[Remark], pictures: Sequence[Picture] = ()) -> None:
     """Shows an answer: in a notebook below the cell, elsewhere as plain lines."""
-    answer = Inline([in_language(remark) for remark in remarks], pictures)
+    answer = in_language(Inline(remarks, pictures))
     if running_shell() is None:
         print(answer)
     else:
         _front_end_display()(answer)
 
 
-def in_language(remark: Remark) -> Remark:
-    """The remark in the notebook's language."""
-    return replace(remark, text=translated(remark.text), folded=translated(remark.folded))
+def in_language(answer: Inline) -> Inline:
+    """The answer in the notebook's language; of pictures what stands for those who cannot see them."""
+    remarks = [replace(one, text=translated(one.text), folded=translated(one.folded)) for one in answer.remarks]
+    return replace(answer, remarks=remarks, pictures=[replace(one, alt=translated(one.alt)) for one in answer.pictures])
 
 
 def _front_end_display() -> Any:
@@ -96,7 +97,7 @@ class Output:
 
     def show(self, answer: Inline) -> None:
         """Puts the answer in place of what is there."""
-        answer = replace(answer, remarks=[in_language(remark) for remark in answer.remarks])
+        answer = in_language(answer)
         if self._handle is None:
             self._handle = _front_end_display()(answer, display_id=True)
         else:

@@ -1,6 +1,7 @@
 """In which language a notebook answers: Chinese in notebooks/zh, as far as zh.toml goes; elsewhere English, as it is written.
 
-What only one notebook says stands in the zh.toml beside its steps and questions, the rest in the one here.
+What only one notebook says stands in the zh.toml beside its steps and questions, what a package of the grader says in the one
+there, the rest in the one here.
 """
 
 from __future__ import annotations
@@ -10,6 +11,8 @@ import re
 import tomllib
 from functools import cache
 from pathlib import Path
+
+from grader.compile_errors.excerpt import INDENT
 
 GRADER, TABLE = Path(__file__).parents[1], "zh.toml"
 PLACE = "GRADER_LANGUAGE"
@@ -22,24 +25,27 @@ def chinese() -> bool:
 
 
 def translated(text: str) -> str:
-    """The text as the notebook's reader gets it, line by line; a line that the table does not know stays as it is."""
+    """The text as the notebook's reader gets it, line by line; code and a line that the table does not know stay as they are."""
     return "\n".join(map(_line, text.split("\n"))) if chinese() else text
 
 
 def _line(text: str) -> str:
-    matches = [(found, chinese) for pattern, chinese in _table() if (found := pattern.fullmatch(text))]
-    if not matches:
-        return text
-    found, template = min(matches, key=lambda match: _left_open(match[0]))
-    return template.format(
-        **{name: _line(part) if name.endswith("_") else part for name, part in found.groupdict().items()}
+    return text if text.startswith(INDENT) else _said(text)[-1]
+
+
+@cache
+def _said(text: str) -> tuple[int, int, str]:
+    """A line in Chinese. First how much of it stays as it is, and how much its entry leaves open: the entry that says most is the one."""
+    matches = ((found, chinese) for pattern, chinese in _table() if (found := pattern.fullmatch(text)))
+    return min(
+        (_filled(found.groupdict(), chinese) for found, chinese in matches), default=(len(text), len(text), text)
     )
 
 
-def _left_open(found: re.Match[str]) -> tuple[int, int]:
-    """How much of a line an entry leaves open: what stays as it is, and what there is in all. The entry that says most is the one."""
-    parts = found.groupdict().items()
-    return sum(len(part) for name, part in parts if not name.endswith("_")), sum(len(part) for _, part in parts)
+def _filled(parts: dict[str, str], chinese: str) -> tuple[int, int, str]:
+    said = {name: _said(part) if name.endswith("_") else (len(part), 0, part) for name, part in parts.items()}
+    left = sum(kept for kept, _, _ in said.values())
+    return left, sum(map(len, parts.values())), chinese.format(**{name: text for name, (_, _, text) in said.items()})
 
 
 @cache
@@ -48,6 +54,15 @@ def _table() -> tuple[tuple[re.Pattern[str], str], ...]:
     said = [
         pair for path in GRADER.rglob(TABLE) for pair in tomllib.loads(path.read_text(encoding="utf-8"))["say"].items()
     ]
-    return tuple(
-        (re.compile(re.sub(r"\\\{(\w+)\\\}", r"(?P<\1>.+?)", re.escape(english))), text) for english, text in said
-    )
+    return tuple((_pattern(english), text) for english, text in said)
+
+
+def _pattern(english: str) -> re.Pattern[str]:
+    """What an entry stands for; a name that it has twice is the same both times."""
+    names: list[str] = []
+
+    def part(found: re.Match[str]) -> str:
+        names.append(found[1])
+        return f"(?P<{found[1]}>.*?)" if names.count(found[1]) == 1 else f"(?P={found[1]})"
+
+    return re.compile(re.sub(r"\\\{(\w+)\\\}", part, re.escape(english)))

@@ -2,18 +2,24 @@
 
 from __future__ import annotations
 
+import ast
 import re
+import string
 import tomllib
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 from grader.authoring.notebooks import SOURCE
+from grader.compile_errors.table import compile_errors, construct, example, instead, rows
 from grader.exercises import exercises, slips_of, steps_of
 from grader.judging.answer_marks import OTHERS, UNITS, _binary, wanted
-from grader.labs import all_labs
+from grader.labs import all_labs, speed_steps_of
 from grader.labs.question import posed, questions_of
+from grader.model import Config
 from grader.notebook import ask, asking, check_cells, language
+from grader.notebook.speed_path import Guess
 from grader.reading.answers import Answers
 
 ROOT = Path(__file__).parents[3]
@@ -21,10 +27,15 @@ IN_CHINESE = 'lang="zh"'
 NOTEBOOKS = [name for name in {*exercises(), *all_labs()} if IN_CHINESE in (ROOT / SOURCE / f"{name}.py").read_text("utf-8")]
 """Those that are there in Chinese."""
 
+CONFIG = Config(0, {"BLOCK_M": 16}, 4, 1)
 CHINESE = re.compile("[\u4e00-\u9fff]")
 NAMES = re.compile(r"\btl\.\w+|\b\w*[\d_]\w*|\b[A-Z]{2,}\b|\b[B-Z]\b|\b(?:acc|depth|pid|range)\b|`[^`]+`", re.ASCII)
 """Numbers and identifiers: what a translation keeps as it is."""
 PROSE = re.compile(r"\b[a-z]+ [a-z]{2,}\b|\b(?:is|of|how|what|the)\b", re.ASCII)
+CODE = re.compile(
+    r"`[^`]*`|（[a-z ]+）|（while condition:）|elif condition:|for \w in range\([^)]*\)|triton\.language\.extra|lambda args:"
+)
+"""What is no prose although it has small words."""
 
 
 @pytest.fixture(autouse=True)
@@ -37,7 +48,7 @@ def in_chinese(english: str) -> str:
     """What the reader gets; it is Chinese throughout and has all numbers and identifiers."""
     text = language.translated(english)
     assert CHINESE.search(text), text
-    assert not PROSE.search(re.sub(r"（[a-z ]+）", "", text)), text
+    assert not PROSE.search(CODE.sub("", text)), text
     assert set(NAMES.findall(english)) <= set(NAMES.findall(text)), (english, text)
     return text
 
@@ -99,3 +110,80 @@ def test_only_the_chinese_notebooks_are_answered_so(monkeypatch, capsys):
     ask("w8a8", "bytes")
     assert capsys.readouterr().out.startswith("For ann: A launch of W8A8")
     assert language.translated("program 0 prints:") == "program 0 prints:"
+
+
+def test_both_sides_of_an_entry_have_the_same_braces():
+    for path in language.GRADER.rglob(language.TABLE):
+        for english, text in tomllib.loads(path.read_text("utf-8"))["say"].items():
+            names = [field for _, field, _, _ in string.Formatter().parse(text) if field is not None]
+            missing = set(re.findall(r"\{(\w+)\}", english)) - set(names)
+            assert missing <= {"what"}, f"{path}: {english}"
+            text.format(**dict.fromkeys(set(re.findall(r"\{(\w+)\}", english)), ""))
+
+
+@pytest.mark.parametrize("lab_id", [name for name in NOTEBOOKS if speed_steps_of(name)])
+def test_every_step_towards_speed_asks_and_answers_in_chinese_and_asks_what_its_notebook_asks(lab_id):
+    source = (ROOT / SOURCE / f"{lab_id}.py").read_text("utf-8")
+    for step in speed_steps_of(lab_id).values():
+        asked = re.search(rf"^# @speed {lab_id}: {step.name} \| (.+)$", source, re.MULTILINE)
+        assert asked is not None, step.name
+        assert in_chinese(step.question) == asked[1].replace("$", "")
+        assert in_chinese(f"{step.question} Put your number in place of the dots.").startswith(in_chinese(step.question))
+        for guess in (Guess(2.0), Guess(3.0), Guess(2.0, 4.0)):
+            in_chinese(f"{step.question} {guess.compared(3.0, answered=True)}")
+        in_chinese(f"{step.question} {Guess(2.0).compared(3.0, answered=False)}")
+        in_chinese(f"Try next: {step.hint}. Then run the kernel's cell, and this one again.")
+        in_chinese(f"✓ {step.name}: {step.right} [{CONFIG}]")
+        for demand in step.demands:
+            for found in (1.0, 7.0, 1e6):
+                in_chinese(f"✗ {demand.sentence(found)}")
+
+
+class _Names(dict[str, str]):
+    """What each brace holds: its own name, marked."""
+
+    def __missing__(self, name: str) -> str:
+        return f"«{name.upper()}»"
+
+
+def _filled(text: str) -> str:
+    """A sentence of the table of compile errors as a student gets it."""
+    return re.sub(r"(?<!\{)\{(\d)\}", r"{N_\1}", text).format_map(_Names())
+
+
+def _sentences_on_compile_errors() -> Iterator[str]:
+    for row in compile_errors():
+        yield from (row["cause"], row["next"])
+    for name in ("syntax", "operator", "pasted"):
+        for _, cause, step in rows(name):
+            yield from (cause, step)
+    kinds = [kind for kind in vars(ast) if "a kernel cannot contain" not in construct(kind)[0]]
+    assert len(kinds) > 20
+    for kind in kinds:
+        yield from construct(kind)
+    for name in ("tl.arange", "tl.store", "tl.where", "tl.maximum", "tl.nothing"):
+        yield example(name)
+    yield from (f"write {what}" for what in instead().values())
+
+
+KEPT = re.compile(r"«\w+»|`[^`]+`")
+
+
+def test_every_sentence_of_the_table_of_compile_errors_is_told_in_chinese():
+    told = [sentence for sentence in _sentences_on_compile_errors() if not re.fullmatch(r"\{\w+\}", sentence)]
+    assert len(told) > 500
+    for sentence in told:
+        english = _filled(sentence)
+        text = language.translated(english)
+        assert CHINESE.search(text), english
+        assert not PROSE.search(CODE.sub("", text)), text
+        assert set(KEPT.findall(english)) <= set(KEPT.findall(text)), text
+
+
+def test_code_and_what_nobody_translated_stay_as_they_are():
+    said = "`f`, line 3: the bracket `(` is never closed; called in `g`, line 9\n  x = tl.load(p: q\n             ^\nNext: do it yourself"
+    first, code, caret, step = language.translated(said).split("\n")
+    assert first == "`f` 第 3 行：括号 `(` 没有闭合；由 `g` 第 9 行 调用"
+    assert (code, caret) == ("  x = tl.load(p: q", "             ^")
+    assert step == "下一步：do it yourself"
+    assert language.translated("nobody: knows this; or that.") == "nobody: knows this; or that."
