@@ -93,12 +93,14 @@ class Refusal:
 
 @dataclass(frozen=True)
 class Submission:
-    """What was handed in: for every requested lab, a kernel's source or the reason why there is none."""
+    """What was handed in: for every requested lab, a kernel's source or the reason why there is none. doubts: those of the notes that
+    say which of several kernels was taken."""
 
     name: str
     path: Path
     labs: Mapping[str, KernelSource | Refusal]
     notes: tuple[str, ...] = ()
+    doubts: tuple[str, ...] = ()
 
 
 # ---------------------------------------------------------------- labs

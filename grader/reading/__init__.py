@@ -63,12 +63,13 @@ def read(path: Path, labs: Sequence[Lab], *, all_labs: bool = False) -> Submissi
     allowance = Allowance()
     files, notes = _files(path, [lab.id for lab in labs], allowance)
     single = path.is_file()
-    found = {}
+    found, doubts = {}, tuple[str, ...]()
     for lab in labs:
         chosen, note = _without_copies(lab, files)
         found[lab.id] = _find(lab, chosen)
         if not single:
             found[lab.id] = _in_a_folder_below(path, lab, found[lab.id], allowance)
+        doubts += (note,) if note and _differ(lab, files) else ()
         notes += tuple(text for text in (note, *_earlier_attempts(lab, chosen)) if text)
     if single and not all_labs:
         present = {lab_id: result for lab_id, result in found.items() if result is not None}
@@ -84,6 +85,7 @@ def read(path: Path, labs: Sequence[Lab], *, all_labs: bool = False) -> Submissi
         path=path,
         labs={lab_id: result if result is not None else missing for lab_id, result in found.items()},
         notes=notes,
+        doubts=doubts,
     )
 
 
@@ -227,6 +229,12 @@ def _without_copies(lab: Lab, files: list[_File]) -> tuple[list[_File], str]:
     names = ", ".join(file.path.name for file in others[:3]) + (" and more" if len(others) > 3 else "")
     note = f"{lab.kernel} is taken from {own[0].path.name}; it is also in {names}, ignored"
     return [file for file in files if file not in others], note
+
+
+def _differ(lab: Lab, files: list[_File]) -> bool:
+    """Whether the files have kernels of this lab that are not the same."""
+    last = [found[-1].node for file in files if (found := _definitions(file, lab.kernel))]
+    return len({ast.dump(node) for node in last if not is_stub(node)}) > 1
 
 
 def _earlier_attempts(lab: Lab, files: list[_File]) -> list[str]:

@@ -6,12 +6,13 @@ import filecmp
 import os
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Literal, get_args
 
 from grader.authoring.bundle import OWN
-from grader.classroom.batch.folders import ROOT, is_archive, kernels_in
+from grader.classroom.batch.folders import PLACES, ROOT, is_archive, is_given_out, kernels_in, may_be_work, why_unread
 from grader.classroom.batch.hand_in import HandIn
 from grader.classroom.batch.standing import Graded, Standing
 from grader.labs import get_lab
@@ -45,13 +46,13 @@ UNCLAIMED = "nobody's: its name is not one that the platform of the others gives
 class Came:
     """A file that came in: its place below what was given, and where it lies; nowhere if it could not be unpacked, with the reason.
 
-    replaced: why it is not what is graded, though it was read.
+    instead: what became of it and why, where it was read and is not what is graded.
     """
 
     name: str
     path: Path | None
     reason: str = ""
-    replaced: str = ""
+    instead: tuple[Fate, str] | None = None
 
     @property
     def systems(self) -> bool:
@@ -90,13 +91,17 @@ def with_unread_named(hand_ins: Sequence[HandIn], came: Iterable[Came]) -> list[
     claims = Claims(hand_ins)
     unread: dict[str, list[tuple[Path, str]]] = {}
     for one in came:
-        if one.path is None or one.systems or not (is_source(one.path) or is_archive(one.path)):
+        if one.path is None or one.systems or not may_be_work(one.path):
             continue
+        opened = is_source(one.path) or is_archive(one.path)
         for hand_in in claims.owners(one.path):
-            if not (
-                claims.decided(one.path, hand_in) or hand_in.refused or hand_in.failed or hand_in.platform == "clone"
-            ):
-                unread.setdefault(hand_in.key, []).append((one.path, f"{one.name} was not read: {_why(one.path)}"))
+            if not (opened or hand_in.taken):  # what is there instead of sources has been told
+                continue
+            given = hand_in.platform == "clone" and (_given_out(one, hand_in) or not kernels_in([one.path]))
+            if not (claims.decided(one.path, hand_in) or hand_in.refused or hand_in.failed or given):
+                unread.setdefault(hand_in.key, []).append(
+                    (one.path, f"{one.name} was not read: {why_unread(one.path)}")
+                )
     found = []
     for hand_in in hand_ins:
         left = unread.get(hand_in.key, [])
@@ -107,35 +112,33 @@ def with_unread_named(hand_ins: Sequence[HandIn], came: Iterable[Came]) -> list[
     return found
 
 
-def _why(path: Path) -> str:
-    if any(part.startswith(".") for part in path.parts[-2:]):
-        return "it is hidden"
-    return "it is an archive beside files that are graded" if is_archive(path) else "files of another folder are graded"
-
-
-def with_replaced_named(came: Iterable[Came], graded: Iterable[Graded]) -> list[Came]:
-    """What came in, with the reason where all kernels of a file were taken from others. The files themselves are asked, so what was
-    unpacked has to be there still."""
-    graded = list(graded)
+def with_replaced_named(came: Iterable[Came], graded: Iterable[Graded], labs: Iterable[str]) -> list[Came]:
+    """What came in, with what became of a file where none of its kernels is graded. The files themselves are asked, so what was unpacked
+    has to be there still. labs: those that were asked for."""
+    graded, asked = list(graded), {get_lab(lab_id).kernel for lab_id in labs}
     claims, read = Claims([one.hand_in for one in graded]), {one.hand_in.key: one.files for one in graded}
     found = []
     for one in came:
         owners = [hand_in for hand_in in claims.owners(one.path) if one.path in hand_in.taken] if one.path else []
-        found.append(replace(one, replaced=_replaced(one.path, [read[owner.key] for owner in owners])))
+        found.append(replace(one, instead=_instead(one.path, [read[owner.key] for owner in owners], asked)))
     return found
 
 
-def _replaced(path: Path | None, read: Sequence[Mapping[str, Path]]) -> str:
-    """Why a file that was read is not what is graded: all kernels that it has were read from other files. "" where one was not.
-    read: from which file each lab's kernel was, for each owner."""
+def _instead(path: Path | None, read: Sequence[Mapping[str, Path]], asked: AbstractSet[str]) -> tuple[Fate, str] | None:
+    """What became of a file that was read, and why, where none of its kernels is graded: all were read from other files, or not asked for.
+
+    read: from which file each lab's kernel was, for each owner.
+    """
     kernels = kernels_in([path]) if path and read and is_source(path) else set()
     others = set[str]()
     for lab_id, other in (each for files in read for each in files.items()):
         if get_lab(lab_id).kernel in kernels:
             if path is None or filecmp.cmp(path, other, shallow=False):
-                return ""
+                return None
             others.add(other.name)
-    return f"its kernel is taken from {' and '.join(sorted(others))}" if others else ""
+    if others:
+        return "superseded", f"its kernel is taken from {' and '.join(sorted(others))}"
+    return ("not asked for", "") if kernels and not kernels & asked else None
 
 
 def account(came: Iterable[Came], hand_ins: Sequence[HandIn], standings: Sequence[Standing]) -> list[Accounted]:
@@ -149,8 +152,9 @@ def account(came: Iterable[Came], hand_ins: Sequence[HandIn], standings: Sequenc
             found.append(Accounted(one.name, "read for names and times"))
         elif mine:
             first = min(mine, key=lambda fate: FATES.index(fate.fate))
-            replaced = first.fate == "graded" and one.replaced
-            found.append(replace(first, fate="superseded", reason=one.replaced) if replaced else first)
+            if first.fate == "graded" and one.instead:
+                first = replace(first, fate=one.instead[0], reason=one.instead[1])
+            found.append(first)
         elif one.systems:
             found.append(Accounted(one.name, "of a system"))
         else:
@@ -205,6 +209,9 @@ def _outcomes(standings: Iterable[Standing]) -> dict[str, Fate]:
 def _fate(one: Came, hand_in: HandIn, claims: Claims, outcomes: Mapping[str, Fate]) -> Accounted:
     """What became of a file of a hand-in."""
     outcome, left = outcomes.get(hand_in.key, "not asked for"), claims.left[hand_in.key]
+    untouched = hand_in.platform == "clone" and one.path not in left and _given_out(one, hand_in)
+    if untouched and one.path and is_given_out(one.path):
+        return Accounted(one.name, "as given out", hand_in.student)
     if one.path in claims.taken[hand_in.key]:
         return Accounted(
             one.name, outcome, hand_in.student, "the grader came to no verdict" if outcome == "not graded" else ""
@@ -215,11 +222,15 @@ def _fate(one: Came, hand_in: HandIn, claims: Claims, outcomes: Mapping[str, Fat
         return Accounted(one.name, outcome, hand_in.student)
     if one.reason or hand_in.refused or hand_in.failed:
         return Accounted(one.name, "unreadable", hand_in.student, one.reason or hand_in.refused or hand_in.failed)
-    if one.path not in left and hand_in.platform == "clone" and _given_out(one, hand_in):
+    if untouched:
         return Accounted(one.name, "as given out", hand_in.student)
-    return Accounted(
-        one.name, "left out", hand_in.student, left.get(one.path or Path(), "is not a .py, .ipynb or .zip file")
-    )
+    return Accounted(one.name, "left out", hand_in.student, left.get(one.path or Path()) or _why_left(one, hand_in))
+
+
+def _why_left(one: Came, hand_in: HandIn) -> str:
+    if hand_in.platform == "clone" and one.path and is_source(one.path):
+        return f"lies in none of {', '.join(PLACES)}"
+    return "is not a .py, .ipynb or .zip file"
 
 
 def _given_out(one: Came, hand_in: HandIn) -> bool:

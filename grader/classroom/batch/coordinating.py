@@ -23,6 +23,7 @@ from grader.classroom.batch.tasks import Content, Setup, read_hand_in
 from grader.classroom.batch.verdicts import anonymous, placed
 from grader.classroom.batch.workers import FIRST, NEXT, SHORT_SECONDS, TASK_SECONDS, WorkerPool, WorkFailed
 from grader.classroom.batch.workspace import workspace
+from grader.classroom.gradebook import BONUS
 from grader.classroom.roster import Roster, on_roster
 from grader.judging.points import measured_for, with_points
 from grader.judging.rubric import Tiers, load_rubric, load_tiers
@@ -160,7 +161,7 @@ def run_batch(
                 _drain(journal, engine, state, POLL_SECONDS, listen)
                 _collect(plan, state, receive)
         graded = [state.graded[hand_in.key] for hand_in in hand_ins]
-        return GradedClass(graded, [*hand_ins, *intake.others], with_replaced_named(intake.came, graded))
+        return GradedClass(graded, [*hand_ins, *intake.others], with_replaced_named(intake.came, graded, plan.labs))
 
 
 def _unpack(pool: WorkerPool, archive: Path, target: Path, max_bytes: int) -> list[RefusedMember]:
@@ -318,15 +319,18 @@ def _graded(plan: Plan, read: _Read, works: Mapping[str, _Work]) -> Graded:
     gpu = plan.setup.device.kind == "cuda"
     labs: dict[str, LabReport] = {}
     review = list(hand_in.notes)
+    bonus_only = hand_in.assignment.endswith(BONUS)
     if isinstance(content, Refusal):
-        course = [
-            lab_id for lab_id in plan.labs if not get_lab(lab_id).bonus
-        ]  # nobody began a bonus lab in what cannot be read
+        course = [  # nobody began a bonus lab in what cannot be read
+            lab_id for lab_id in plan.labs if get_lab(lab_id).bonus == bonus_only
+        ]
         labs = {lab_id: without_verdict(lab_id, content, gpu=gpu) for lab_id in course or plan.labs}
         return Graded(hand_in, _report(plan.setup.device, hand_in, labs, ()), (*review, _words_of(content)))
-    device = plan.setup.device
+    device, review = plan.setup.device, [*review, *content.submission.doubts]
     for lab_id, source in content.submission.labs.items():
         if isinstance(source, Refusal):
+            if bonus_only and source.status == "not_attempted" and not get_lab(lab_id).bonus:
+                continue
             labs[lab_id] = without_verdict(lab_id, source, gpu=gpu)
             if source.status in ("rejected", "not_graded"):
                 review.append(f"{lab_id}: {_words_of(source)}")

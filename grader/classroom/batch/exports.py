@@ -81,7 +81,7 @@ def grades_csv(standings: Sequence[Standing]) -> str:
             person.section if person else "",
             one.assignment,
             _points(mark.points),
-            _points(mark.possible),
+            "" if one.absent else _points(mark.possible),
             _points(mark.earned),
             "" if mark.days_late is None or one.absent else mark.days_late,
             mark.extension_days or "",
@@ -130,7 +130,7 @@ class Column:
 
 def _columns(standing: Standing) -> list[Column]:
     """Where a standing's points go: its assignment's column, those of the questions if it was asked, of bonus labs if one was begun."""
-    columns = [Column(_assignment(standing), "kernels")]
+    columns = [] if standing.bonus_only else [Column(_assignment(standing), "kernels")]
     if standing.mark.questions is not None:
         columns.append(Column(_assignment(standing), "questions"))
     if standing.mark.bonus_possible:

@@ -38,6 +38,9 @@ DEFINED = re.compile(rb"\bdef (\w+)\(")
 MAX_SEARCHED_BYTES = 32 << 20
 
 ROOT = Path(__file__).parents[3]
+OTHER_ARCHIVES = (".rar", ".7z", ".tar", ".gz", ".tgz", ".xz", ".bz2")
+"""Not opened, and told."""
+
 PLACES = {"notebooks": "", "notebooks/zh": "zh_", "assignment": "assignment_"}
 """Where work lies in the repository that students get, and what tells its files from those of the same name: as in `make grade`, the
 notebook w8a8.ipynb goes before zh_w8a8.ipynb and assignment_w8a8.py where several were begun."""
@@ -126,28 +129,45 @@ def is_archive(path: Path) -> bool:
 
 
 def source_root(folder: Path, unpacking: Unpacking, wanted: Callable[[Path], bool] = is_source) -> Sources:
-    """What to grade of a folder: the topmost that holds a wanted source itself, looking through those that wrap others.
+    """What to grade of a folder: the sources of the topmost level with a wanted one, and the work below for labs that these have none for.
 
-    Where several side by side hold sources, their files are copied into one.
+    If they lie in several folders, they are copied into one.
     """
+    chosen: list[Path] = []
     for level in _levels(folder):
         clone = next(filter(is_repository, level), None)
-        if clone is not None:
+        if clone is not None and not chosen:
             return _work_in(clone, unpacking)
-        holding = {candidate: found for candidate in level if (found := list(filter(is_source, children(candidate))))}
-        if not any(map(wanted, itertools.chain(*holding.values()))):
-            continue
-        if len(holding) == 1:
-            ((root, files),) = holding.items()
-            return Sources(root, tuple(files))
-        files = [file for found in holding.values() for file in found]
-        return copied([(file, file.name) for file in files[:MAX_LISTED]], unpacking.fresh(folder.name))
-    return Sources(None)
+        found = [file for candidate in level for file in children(candidate) if is_source(file)]
+        if chosen:
+            known = kernels_in(filter(is_work, chosen))
+            chosen += [file for file in found if is_work(file) and not kernels_in([file]) <= known]
+        elif any(map(wanted, found)):
+            chosen = found
+    roots = {file.parent for file in chosen}
+    if len(roots) > 1:
+        return copied([(file, file.name) for file in chosen[:MAX_LISTED]], unpacking.fresh(folder.name))
+    return Sources(next(iter(roots), None), tuple(chosen))
+
+
+def may_be_work(path: Path) -> bool:
+    """Whether the name is that of a source or an archive, also one that is not read, such as w8a8.rar and w8a8.py.txt."""
+    name = path.name.lower()
+    return is_source(path) or is_archive(path) or name.endswith(OTHER_ARCHIVES) or ".py." in name or ".ipynb." in name
+
+
+def why_unread(path: Path) -> str:
+    """Why what may be work is none of the files that are graded."""
+    if any(part.startswith(".") for part in path.parts[-2:]):
+        return "it is hidden"
+    if is_source(path):
+        return "files of another folder are graded"
+    return "it is an archive beside files that are graded" if is_archive(path) else "it is no .py, .ipynb or .zip file"
 
 
 def is_work(file: Path) -> bool:
     """Whether a source has a kernel and is not as it was given out."""
-    return bool(kernels_in([file])) and not _is_given_out(file)
+    return bool(kernels_in([file])) and not is_given_out(file)
 
 
 def archives_in(folder: Path) -> list[Path]:
@@ -201,7 +221,7 @@ def _work_in(repository: Path, unpacking: Unpacking) -> Sources:
     """The files of a student's repository that are not as they were given out; all of them where nothing was begun."""
     places = [repository / place for place in PLACES if _plain_folder(repository, place)]
     files = [file for place in places for file in children(place) if is_source(file)]
-    begun = [file for file in files if not _is_given_out(file)]
+    begun = [file for file in files if not is_given_out(file)]
     return copied(
         [(file, _name_in_place(file, repository)) for file in begun or files], unpacking.fresh(repository.name)
     )
@@ -213,7 +233,7 @@ def _plain_folder(repository: Path, place: str) -> bool:
     return folder.is_dir() and folder.resolve() == repository.resolve() / place
 
 
-def _is_given_out(file: Path) -> bool:
+def is_given_out(file: Path) -> bool:
     """Whether it is one of the files that students are given, unchanged."""
     given = (ROOT / place / file.name for place in PLACES)
     return any(one.is_file() and filecmp.cmp(file, one, shallow=False) for one in given) and not file.is_symlink()
@@ -230,7 +250,7 @@ def copied(files: Iterable[tuple[Path, str]], folder: Path) -> Sources:
     known, searched, placed = set[str](), 0, dict[Path, Path]()
     for file, name in files:
         target = folder / Path(name).name
-        if target.exists() and _is_given_out(target) and not _is_given_out(file):
+        if target.exists() and is_given_out(target) and not is_given_out(file):
             target.unlink()
             before = placed.pop(target)
             taken.remove(before)

@@ -20,6 +20,7 @@ from grader.classroom.batch.accounts import Came, everything_below, with_unread_
 from grader.classroom.batch.archives import MAX_STUDENT_BYTES, MAX_TOTAL_BYTES, RefusedMember, UnusableArchive, notes_on
 from grader.classroom.batch.folders import (
     MAX_LISTED,
+    Sources,
     Unpack,
     Unpacking,
     archives_in,
@@ -30,10 +31,12 @@ from grader.classroom.batch.folders import (
     is_folder,
     is_repository,
     is_work,
+    may_be_work,
     nothing_to_grade,
     source_root,
     unpack_here,
     unreadable,
+    why_unread,
 )
 from grader.classroom.batch.hand_in import HandIn
 from grader.classroom.batch.marks import ordered
@@ -329,8 +332,19 @@ def _gathered(hand_in: HandIn, parts: Sequence[tuple[Path, str]], unpacking: Unp
         place, held = archives[0].name, children(folder)
     refused = "" if inside.root else "; ".join(notes) or nothing_to_grade(place, held)
     taken = own.files + opened.files if inside.root else ()
-    notes, left = hand_in.notes + notes + inside.notes, own.left + opened.left
+    notes = hand_in.notes + (() if refused else notes + inside.notes + _unread_below(folder, inside))
+    left = own.left + opened.left
     return [replace(hand_in, path=inside.root or hand_in.path, refused=refused, notes=notes, taken=taken, left=left)]
+
+
+def _unread_below(folder: Path, inside: Sources) -> tuple[str, ...]:
+    """What may be work in a hand-in's unpacked archives and is not graded, a sentence each; of a repository nothing is left over."""
+    if any(is_repository(place) for file in inside.files for place in file.parents):
+        return ()
+    told = {*inside.files, *(path for path, _ in inside.left)}
+    files = [one for one in everything_below(folder) if one.path and not one.systems and may_be_work(one.path)]
+    left = [f"{one.name} was not read: {why_unread(one.path)}" for one in files if one.path and one.path not in told]
+    return (*left[:FEW], *([f"{len(left) - FEW} more files were not read"] if len(left) > FEW else []))
 
 
 # ---------------------------------------------------------------- the archive of a class

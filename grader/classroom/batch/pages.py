@@ -107,7 +107,7 @@ class Pages:
 def statement(standing: Standing, board: str = "") -> MarkStatement:
     """What the gradebook says of a student: the numbers of its columns, as a page states them."""
     mark, questions = standing.mark, standing.graded.questions
-    rows = [("kernels", _of(mark.points, mark.possible, "no mark yet"))]
+    rows = [] if standing.bonus_only else [("kernels", _of(mark.points, mark.possible, "no mark yet"))]
     if mark.questions is not None:
         rows.append(("questions", _of(mark.questions, mark.questions_possible)))
     if mark.bonus_possible:

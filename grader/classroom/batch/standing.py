@@ -11,6 +11,7 @@ from pathlib import Path
 
 from grader.classroom.batch.hand_in import HandIn
 from grader.classroom.batch.marks import CourseMark, Earned, Rules, mark, ordered
+from grader.classroom.gradebook import BONUS
 from grader.classroom.marked_answers import MarkedAnswer, marked
 from grader.classroom.roster import Person, Roster
 from grader.labs.question import drawn_from
@@ -101,6 +102,11 @@ class Standing:
     def points(self) -> float | None:
         return self.mark.points
 
+    @property
+    def bonus_only(self) -> bool:
+        """Whether it is for an assignment of bonus labs, and none of the course's is in it."""
+        return self.assignment.endswith(BONUS) and not self.mark.possible
+
 
 def standings(graded: Iterable[Graded], rules: Rules, roster: Roster | None = None) -> list[Standing]:
     """One for each student and assignment, in order of their names; with a roster also for those who handed in nothing.
@@ -129,7 +135,7 @@ def standing(attempts: Sequence[Graded], rules: Rules, roster: Roster) -> Standi
     chosen = max(attempts, key=lambda one: _rank(one, rules, person))
     others = tuple(one for one in attempts if one is not chosen)
     found = mark(chosen.hand_in, chosen.earned, rules, person)
-    review = (*chosen.review, *_odd(found, rules, chosen.hand_in, person, roster))
+    review = (*chosen.review, *_odd(found, rules, chosen.hand_in, len(attempts), person, roster))
     return Standing(chosen.hand_in.student, chosen.hand_in.assignment, chosen, others, found, person, review)
 
 
@@ -149,12 +155,16 @@ def _rank(one: Graded, rules: Rules, person: Person | None) -> tuple[bool, float
     return (readable, points, bonus, submitted) if rules.attempts == "best" else (readable, submitted, points, bonus)
 
 
-def _odd(found: CourseMark, rules: Rules, hand_in: HandIn, person: Person | None, roster: Roster) -> Iterator[str]:
+def _odd(
+    found: CourseMark, rules: Rules, hand_in: HandIn, attempts: int, person: Person | None, roster: Roster
+) -> Iterator[str]:
     """What is odd about a mark: a human decides."""
     if roster and person is None:
         yield f"not on {roster.name}, or not by a name or id that only one row has: add a row, or the platform's id to a row"
     if found.override is not None and 0 < found.possible < found.override:
         yield f"set to {found.override:g} points by hand, of {found.possible:g} that are possible"
+    if attempts > 1 and hand_in.submitted is None and rules.attempts == "last":
+        yield f"{attempts} hand-ins, and not of all is known when they came: {hand_in.place} counts; give only one, or --attempts best"
     if found.days_late is None and hand_in.late and rules.late_percent:
         yield "late without a time, and with an extension: nothing is taken off; write into handed_in of the roster when it came"
 

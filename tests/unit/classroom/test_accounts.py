@@ -239,7 +239,10 @@ def test_a_file_whose_kernel_is_taken_from_another_is_superseded(tmp_path):
     labs = {lab: replace(report, status="graded") for lab, report in refused.items()}
     files = {lab: source.path for lab, source in read_in.labs.items()}
     graded = [Graded(intake.hand_ins[0], Report("ann", DEVICE, None, labs), files=files)]
-    came = with_replaced_named(intake.came, graded)
+    came = with_replaced_named(intake.came, graded, read_in.labs)
+    other = [replace(graded[0], files={})]
+    told = account(with_replaced_named(intake.came, other, ["w4a16"]), intake.hand_ins, standings(other, Rules()))
+    assert {one.file: one.fate for one in told}["ann/dds.py"] == "not asked for"
     fates_and_reasons = {one.file: (one.fate, one.reason) for one in account(came, intake.hand_ins, standings(graded, Rules()))}
     assert fates_and_reasons == {
         "ann/w8a8.py": ("graded", ""), "ann/dds.py": ("graded", ""), "ann/notes.py": ("graded", ""),

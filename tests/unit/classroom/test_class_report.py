@@ -27,7 +27,7 @@ from grader.classroom.batch.exports import (
 from grader.classroom.batch.hand_in import HandIn
 from grader.classroom.batch.marks import Rules
 from grader.classroom.batch.overview import in_numbers, numbers_of, pages
-from grader.classroom.batch.pages import Pages, page_address, page_name
+from grader.classroom.batch.pages import Pages, page_address, page_name, statement
 from grader.classroom.batch.similarity import Comparison, Group, Link, similar_kernels
 from grader.classroom.batch.standing import Graded, standings
 from grader.classroom.batch.tasks import Setup
@@ -142,6 +142,22 @@ def test_columns_are_the_instructors():
     assert "Lab 1 (12345)" in moodle_csv(found, titles)
     assert [most for _, _, most, _ in in_numbers(found)] == [60.0, 100.0], "what can be earned here, as the marks are out of"
     assert Titles({"kernels": "Lab 1 (12345)"}).of(Column("x", "questions")) == "Lab 1 (questions)"
+
+
+def test_an_assignment_of_bonus_labs_has_no_column_of_nothing():
+    """Who handed in bonus work had an extra 0 of 180 in the gradebook."""
+    one = graded(replace(hand_in("ann"), assignment="kernels_bonus"))
+    bonus = {"extra": replace(lab_report(40.0, 0.0), lab_id="extra", bonus=True)}
+    found = standings([graded(replace(hand_in("ann"), assignment="kernels")), replace(one, report=replace(one.report, labs=bonus))], Rules())
+    assert list(rows_of(canvas_csv(found))[1])[5:] == ["kernels", "kernels_bonus (bonus)"]
+    assert [part for part, _ in statement(found[1]).marks] == ["bonus"]
+
+
+def test_of_two_hand_ins_without_a_time_a_human_decides():
+    first, second = (graded(replace(hand_in("alice", place=place), submitted=None)) for place in ("Alice", "alice"))
+    assert "2 hand-ins" in standings([first, second], Rules())[0].review[-1]
+    assert not standings([first, second], Rules("best"))[0].review
+    assert not standings([graded(hand_in(place="a")), graded(hand_in(hours=1, place="b"))], Rules())[0].review
 
 
 @pytest.mark.parametrize("columns", [["foo=bar"], [""], ["questions="], ["Lab 1", "kernels=Lab 2"]])

@@ -54,10 +54,13 @@ def test_what_students_were_given_is_no_loss(tmp_path):
         (folder / name).parent.mkdir(parents=True, exist_ok=True)
         (folder / name).write_bytes(data)
     write(folder, "assignment/w8a8.py", "own_notes.txt")
+    write(folder, "my/dds.py", text="def DDS_MM(x_ptr):\n    x = 1\n")
+    (one,) = collect(tmp_path / "class", tmp_path / "w2")
+    assert [note for note in one.notes if "was not read" in note] == ["lab-ann/my/dds.py was not read: files of another folder are graded"]
     found = fates(tmp_path / "class", tmp_path)
-    assert len(found) == len(files) + 1
+    assert len(found) == len(files) + 2
     others = {name: fate for name, fate in found.items() if fate != "as given out"}
-    assert others == {"lab-ann/assignment/w8a8.py": "graded", "lab-ann/own_notes.txt": "left out"}
+    assert others == {"lab-ann/assignment/w8a8.py": "graded", "lab-ann/own_notes.txt": "left out", "lab-ann/my/dds.py": "left out"}
 
 
 def test_no_setting_of_the_clone_runs_anything(clone, tmp_path):

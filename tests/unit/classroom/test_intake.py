@@ -544,6 +544,44 @@ def test_nothing_hides_work(tmp_path, beside, place):
     assert {Path(name).name for name in (place, *beside)} <= claimed
 
 
+LATER = "@triton.jit\ndef W4A16_MM(x_ptr):\n    x = 1\n"
+
+
+@pytest.mark.parametrize("packed", [False, True])
+@pytest.mark.parametrize(
+    "within",
+    [
+        {"w8a8.py": kernel_of("ann"), "lab2/w4a16.py": LATER},
+        {"w8a8.py": kernel_of("ann"), "w4a16.py": (ROOT / "assignment" / "w4a16.py").read_text("utf-8"), "lab2/w4a16.py": LATER},
+        {"lab1/w8a8.py": GIVEN, "lab1/second/w8a8.py": kernel_of("ann"), "lab2/w4a16.py": LATER},
+    ],
+    ids=["deeper", "below a stub", "both deeper"],
+)
+def test_each_labs_topmost_work_is_graded(tmp_path, packed, within):
+    root = write(tmp_path / "class", "ben/w8a8.py", text=kernel_of("ben"))
+    for name, text in {} if packed else within.items():
+        write(root / "ann", name, text=text)
+    if packed:
+        zipped(root / "ann.zip", within)
+    ann = by_student(root, tmp_path)["ann"]
+    graded = {file.read_text(encoding="utf-8") for file in Path(ann.path).iterdir()}
+    assert graded >= ({LATER} if "lab1/w8a8.py" in within else {LATER, kernel_of("ann")})
+    unread = [note for note in ann.notes if "second/w8a8.py was not read: files of another folder are graded" in note]
+    assert kernel_of("ann") in graded or unread
+
+
+@pytest.mark.parametrize("packed", [False, True])
+@pytest.mark.parametrize("name", ["inner.zip", "work.rar", "w8a8.py.txt"])
+def test_what_is_not_opened_beside_work_is_told(tmp_path, packed, name):
+    root = write(tmp_path / "class", "ben/w8a8.py", text=kernel_of("ben"))
+    files = {"w8a8.py": kernel_of("ann"), name: "x"}
+    for one, text in {} if packed else files.items():
+        write(root / "ann", one, text=text)
+    if packed:
+        zipped(root / "ann.zip", files)
+    assert any(f"{name} was not read" in note for note in by_student(root, tmp_path)["ann"].notes)
+
+
 def test_one_name_in_two_spellings_is_told(tmp_path):
     root = write(tmp_path / "class", "Zo\u00eb/w8a8.py", "Zoe\u0308/w8a8.py", "ann/w8a8.py")
     found = collect(root, tmp_path / "w")
