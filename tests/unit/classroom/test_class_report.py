@@ -148,7 +148,8 @@ def test_an_assignment_of_bonus_labs_has_no_column_of_nothing():
     """Who handed in bonus work had an extra 0 of 180 in the gradebook."""
     one = graded(replace(hand_in("ann"), assignment="kernels_bonus"))
     bonus = {"extra": replace(lab_report(40.0, 0.0), lab_id="extra", bonus=True)}
-    found = standings([graded(replace(hand_in("ann"), assignment="kernels")), replace(one, report=replace(one.report, labs=bonus))], Rules())
+    kernels = graded(replace(hand_in("ann"), assignment="kernels"))
+    found = standings([kernels, replace(one, report=replace(one.report, labs=bonus))], Rules())
     assert list(rows_of(canvas_csv(found))[1])[5:] == ["kernels", "kernels_bonus (bonus)"]
     assert [part for part, _ in statement(found[1]).marks] == ["bonus"]
 

@@ -522,7 +522,8 @@ GIVEN = (ROOT / "assignment" / "w8a8.py").read_text(encoding="utf-8")
 @pytest.mark.parametrize(
     "beside",
     [
-        {"w8a8.py": GIVEN}, {"README.py": "x = 1\n"}, {"notes.py": "x = 1\n", "w8a8.py": GIVEN}, {"data.zip": None}, {"w8a8.py": "def f(:\n"},
+        {"w8a8.py": GIVEN}, {"README.py": "x = 1\n"}, {"notes.py": "x = 1\n", "w8a8.py": GIVEN}, {"data.zip": None},
+        {"w8a8.py": "def f(:\n"},
         {"first/w8a8.py": GIVEN, "first/notes.py": ""},
     ],
     ids=lambda beside: " ".join(beside),
