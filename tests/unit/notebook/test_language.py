@@ -24,7 +24,7 @@ from grader.reading.answers import Answers
 
 ROOT = Path(__file__).parents[3]
 IN_CHINESE = 'lang="zh"'
-NOTEBOOKS = [name for name in {*exercises(), *all_labs()} if IN_CHINESE in (ROOT / SOURCE / f"{name}.py").read_text("utf-8")]
+NOTEBOOKS = [name for name in sorted({*exercises(), *all_labs()}) if IN_CHINESE in (ROOT / SOURCE / f"{name}.py").read_text("utf-8")]
 """Those that are there in Chinese."""
 
 CONFIG = Config(0, {"BLOCK_M": 16}, 4, 1)
