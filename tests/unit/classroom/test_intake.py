@@ -527,7 +527,7 @@ GIVEN = (ROOT / "assignment" / "w8a8.py").read_text(encoding="utf-8")
         {"first/w8a8.py": GIVEN, "first/notes.py": ""},
     ],
     ids=lambda beside: " ".join(beside),
-)  # fmt: skip
+)
 @pytest.mark.parametrize("place", ["work.zip", "work/w8a8.py", "a/b/w8a8.py", "a/work.zip", "mine.py"])
 def test_nothing_hides_work(tmp_path, beside, place):
     """Whatever a student hands in beside it without a kernel of a lab, or as it was given out: the work is what is graded."""
