@@ -112,7 +112,7 @@ def with_unread_named(hand_ins: Sequence[HandIn], came: Iterable[Came]) -> list[
     return found
 
 
-def with_replaced_named(came: Iterable[Came], graded: Iterable[Graded], labs: Iterable[str]) -> list[Came]:
+def with_ungraded_named(came: Iterable[Came], graded: Iterable[Graded], labs: Iterable[str]) -> list[Came]:
     """What came in, with what became of a file where none of its kernels is graded. The files themselves are asked, so what was unpacked
     has to be there still. labs: those that were asked for."""
     graded, asked = list(graded), {get_lab(lab_id).kernel for lab_id in labs}

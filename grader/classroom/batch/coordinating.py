@@ -10,7 +10,7 @@ from datetime import datetime
 from functools import partial
 from pathlib import Path
 
-from grader.classroom.batch.accounts import Accounted, Came, account, with_replaced_named
+from grader.classroom.batch.accounts import Accounted, Came, account, with_ungraded_named
 from grader.classroom.batch.archives import MAX_STUDENT_BYTES, RefusedMember, UnusableArchive, unpack_if_readable
 from grader.classroom.batch.engine import Done, Engine, EngineFailed, Failed, Reached, Starter
 from grader.classroom.batch.exports import rehearse
@@ -161,7 +161,7 @@ def run_batch(
                 _drain(journal, engine, state, POLL_SECONDS, listen)
                 _collect(plan, state, receive)
         graded = [state.graded[hand_in.key] for hand_in in hand_ins]
-        return GradedClass(graded, [*hand_ins, *intake.others], with_replaced_named(intake.came, graded, plan.labs))
+        return GradedClass(graded, [*hand_ins, *intake.others], with_ungraded_named(intake.came, graded, plan.labs))
 
 
 def _unpack(pool: WorkerPool, archive: Path, target: Path, max_bytes: int) -> list[RefusedMember]:

@@ -164,7 +164,7 @@ def _odd(
     if found.override is not None and 0 < found.possible < found.override:
         yield f"set to {found.override:g} points by hand, of {found.possible:g} that are possible"
     if attempts > 1 and hand_in.submitted is None and rules.attempts == "last":
-        yield f"{attempts} hand-ins, and not of all is known when they came: {hand_in.place} counts; give only one, or --attempts best"
+        yield f"{attempts} hand-ins, and when each came in is not known: {hand_in.place} counts; keep one, or use --attempts best"
     if found.days_late is None and hand_in.late and rules.late_percent:
         yield "late without a time, and with an extension: nothing is taken off; write into handed_in of the roster when it came"
 

@@ -17,7 +17,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from grader.classroom.batch.accounts import FATES, account, everything_below, tally, with_replaced_named
+from grader.classroom.batch.accounts import FATES, account, everything_below, tally, with_ungraded_named
 from grader.classroom.batch.coordinating import without_verdict
 from grader.classroom.batch.intake import collect
 from grader.classroom.batch.marks import Rules
@@ -239,9 +239,9 @@ def test_a_file_whose_kernel_is_taken_from_another_is_superseded(tmp_path):
     labs = {lab: replace(report, status="graded") for lab, report in refused.items()}
     files = {lab: source.path for lab, source in read_in.labs.items()}
     graded = [Graded(intake.hand_ins[0], Report("ann", DEVICE, None, labs), files=files)]
-    came = with_replaced_named(intake.came, graded, read_in.labs)
+    came = with_ungraded_named(intake.came, graded, read_in.labs)
     other = [replace(graded[0], files={})]
-    told = account(with_replaced_named(intake.came, other, ["w4a16"]), intake.hand_ins, standings(other, Rules()))
+    told = account(with_ungraded_named(intake.came, other, ["w4a16"]), intake.hand_ins, standings(other, Rules()))
     assert {one.file: one.fate for one in told}["ann/dds.py"] == "not asked for"
     fates_and_reasons = {one.file: (one.fate, one.reason) for one in account(came, intake.hand_ins, standings(graded, Rules()))}
     assert fates_and_reasons == {
