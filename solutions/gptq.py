@@ -150,12 +150,12 @@ def GPTQ_MM(
     """Y = x @ w, w[k, n] = scales[g, n] * (q[k, n] - (z[g, n] + 1)) with g = k // group_size.
 
     x fp16 [M, K], element (m, k) at m * stride_xm + k * stride_xk; any strides.
-    qweight int32 [K/8, N], word (j, n) at j * stride_wk + n * stride_wn. Bits 4*i to 4*i + 3 of
-    word (j, n) are q[8*j + i, n], 0 to 15: unsigned.
+    qweight int32 [K/8, N], word (j, n) at j * stride_wk + n * stride_wn, stride_wn being 1.
+    Bits 4*i to 4*i + 3 of word (j, n) are q[8*j + i, n], 0 to 15: unsigned.
     scales fp16 [K/group_size, N], element (g, n) at g * stride_sg + n * stride_sn.
-    zeros int32 [K/group_size, N/8], word (g, j) at g * stride_zg + j * stride_zn. Bits 4*i to
-    4*i + 3 of word (g, j) are z[g, 8*j + i], 0 to 15: packed along N, and one less than what is
-    subtracted, which is 1 to 16.
+    zeros int32 [K/group_size, N/8], word (g, j) at g * stride_zg + j * stride_zn, stride_zn being 1.
+    Bits 4*i to 4*i + 3 of word (g, j) are z[g, 8*j + i], 0 to 15: packed along N, and one less than
+    what is subtracted, which is 1 to 16.
     y fp16 [M, N], element (m, n) at m * stride_ym + n * stride_yn, stride_yn being 1; zeros on entry
     when SPLIT_K > 1.
     M is any size, N and K are multiples of 8, group_size is a multiple of 8 that divides K: often
@@ -495,7 +495,8 @@ class GPTQLinear(torch.nn.Module):
 def launch(
     x: torch.Tensor, qweight: torch.Tensor, scales: torch.Tensor, qzeros: torch.Tensor, y: torch.Tensor
 ) -> None:
-    """Runs GPTQ_MM into y, whatever y holds. Shapes as for `naive`; all may have any strides, y between rows.
+    """Runs GPTQ_MM into y, whatever y holds. Shapes as for `naive`; x and scales may have any strides,
+    the others any between rows.
 
     Raises ValueError for CPU tensors, unless the kernel is interpreted (TRITON_INTERPRET=1).
     """

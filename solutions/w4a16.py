@@ -110,9 +110,9 @@ def W4A16_MM(
     """Y = x @ (q * scales[None, :]), q [K, N] being the int4 matrix that qweight packs along K.
 
     x fp16 [M, K], element (m, k) at m * stride_xm + k * stride_xk; any strides.
-    qweight int32 [K/8, N], word (j, n) at j * stride_wk + n * stride_wn. Bits 4*i to 4*i + 3 of
-    word (j, n) are q[8*j + i, n] in two's complement, so -8 to 7: a plain `& 0xF` would read 0 to
-    15.
+    qweight int32 [K/8, N], word (j, n) at j * stride_wk + n * stride_wn, stride_wn being 1.
+    Bits 4*i to 4*i + 3 of word (j, n) are q[8*j + i, n] in two's complement, so -8 to 7: a plain
+    `& 0xF` would read 0 to 15.
     scales fp16 [N].
     y fp16 [M, N], element (m, n) at m * stride_ym + n * stride_yn, stride_yn being 1; zeros on entry
     when SPLIT_K > 1.

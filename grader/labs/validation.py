@@ -11,11 +11,11 @@ from grader.labs.contract import Lab
 TAILS = 512
 """The deepest tile for which a case of all configs must end inside a tile after several steps."""
 STEPS = 2
-SMALL = {"N": 32, "K": 48}
-"""Sizes that are smaller than a tile."""
 ODD = ("x_layout", "odd_slice"), ("x_layout", "transposed_gaps"), ("y_layout", "odd_slice")
 """Layouts that tell what takes X's rows or columns to be adjacent, or rows to begin at a multiple of 16 bytes."""
-FEW_TOKENS = ((1, 1), (2, 7), (8, 15))
+FEW_TOKENS = ((1, 1), (2, 3), (4, 7), (8, 15))
+TIMES_TIMED = 2
+"""A case has a K of more than so many times the longest timed one, lest a loop that ends too early is missed."""
 TOGETHER = ({"M": 128, "N": 1024}, {"M": 128, "K": 1024}, {"N": 1024, "K": 1024})
 """Sizes that a case exceeds together."""
 FOR_EACH_CONFIG = ({"M": 300}, {"N": 1024}, {"M": 16, "K": 1024})
@@ -77,9 +77,13 @@ def _hard_enough(lab: Lab) -> Iterator[str]:
 def _large_and_few(lab: Lab) -> Iterator[str]:
     """What is wrong for few tokens, for large sizes or for two of them at once is wrong in a case."""
     every = [case for case in lab.cases if case.configs == "all"]
-    for size, small in SMALL.items():
-        if min(getattr(case, size) for case in lab.cases) > small:
-            yield f"no case has {size} of {small} or less, which is smaller than a tile; give one such a size"
+    for size in ("N", "K"):
+        sizes = [getattr(case, size) for case in lab.cases]
+        if min(sizes) > gcd(*sizes):
+            yield f"no case has {size} = {gcd(*sizes)}, which divides all others: the smallest that there is; give one such a size"
+    long = TIMES_TIMED * max([0, *(case.K for case in lab.speed_cases)])
+    if max(case.K for case in lab.cases) <= long:
+        yield f"no case has K > {long}, {TIMES_TIMED} times the longest timed one; give one such a K"
     for low, high in FEW_TOKENS:
         if not any(low <= case.M <= high for case in lab.cases):
             yield f"no case has {low} to {high} tokens; give one such an M"

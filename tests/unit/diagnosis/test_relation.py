@@ -274,7 +274,7 @@ def test_the_line_is_none_that_something_right_is_made_of(name, case, line, word
         ("w4a16_j07", "all_tails", 48, "the word of W[1, 0:8]"),  # what lies turned, no order of its elements
         ("w4a16_j08", "all_tails", 36, "2 to 3 times"),  # and not `end` too, which is `begin` and as much as there should be
         ("w4a16_g05", "all_tails", 12, "12 - 0 = 12"),  # what should have changed the bits
-        ("w4a16_k07", "every_nibble", 9, "W[0, 5] is multiplied as 8"),  # and did not, by tl.where
+        ("w4a16_k07", "every_nibble", 9, "W[0, 1] is multiplied as 8"),  # and did not, by tl.where
         ("w8a8_i12", "all_tails", 17, "is multiplied 2 times"),  # where two slices' numbers became one, not `k_begin`
         ("w4a16_l10", "single_token", 33, "the word of W"),  # where the stride is missing, not `x_row`, which could not mend it
         ("w8a8_f01", "all_tails", 32, "is converted with input_scale[0]"),  # the rows, not what is loaded by them
@@ -326,7 +326,7 @@ def said_of(text, lab, folder):
 
 def test_of_two_numbers_of_which_either_may_be_wrong_none_is_named():
     (first, *_), _ = written_blind("w4a16_k12", "n_tail")
-    assert "nobody stores 2304 elements of Y" in first.found
+    assert "nobody stores 2160 elements of Y" in first.found
     assert "`" not in replace(first, variable="token").text("")
 
 
