@@ -7,12 +7,15 @@ import re
 import string
 import tomllib
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from grader.authoring.notebooks import SOURCE
 from grader.compile_errors.table import compile_errors, construct, example, instead, rows
+from grader.diagnosis.catalogue import Mistake, load
+from grader.diagnosis.observation import Observation
 from grader.exercises import exercises, slips_of, steps_of
 from grader.judging.answer_marks import OTHERS, UNITS, _binary, wanted
 from grader.labs import all_labs, speed_steps_of
@@ -187,3 +190,48 @@ def test_code_and_what_nobody_translated_stay_as_they_are():
     assert (code, caret) == ("  x = tl.load(p: q", "             ^")
     assert step == "下一步：do it yourself"
     assert language.translated("nobody: knows this; or that.") == "nobody: knows this; or that."
+
+
+def _known_mistakes() -> Iterator[tuple[str, Mistake]]:
+    """With its lab, each that a student may be told: an operand is named by its kind, in the words of the plainest entry of that kind."""
+    for lab_id in NOTEBOOKS:
+        catalogue = load(lab_id)
+        for kind in sorted({catalogue.mistakes[name].kind for _, _, name in catalogue.operands}):
+            yield lab_id, catalogue.plainest(kind)
+
+
+SEEN = Observation("value", "left", 7, "X[0, 3] is multiplied as 3", "4", variable="q", program=0, iteration=1, case="one_tile")
+SEEN_IN_CHINESE = "用例 `one_tile`，程序 0，第 1 轮（从 0 数起）：X[0, 3] 是当作 3 去乘的，应为：4"
+PLACES = [
+    ("`f`, line 45", "`f` 第 45 行"),
+    ("`f` (step 2), line 45", "`f`（第 2 步）第 45 行"),
+    ("`f`, line 45, called in `g`, line 9", "`f` 第 45 行，在 `g` 第 9 行调用"),
+    ("`f`, line 45, called in `g` (step 2), line 9", "`f` 第 45 行，在 `g`（第 2 步）第 9 行调用"),
+]
+
+
+def test_what_a_known_mistake_does_is_told_in_chinese():
+    told = list(_known_mistakes())
+    assert {lab_id for lab_id, _ in told} == {"w8a8", "w4a16", "dds", "gptq", "w8a16"}
+    assert len(told) > 80
+    for _, known in told:
+        what, hint = in_chinese(known.says), known.hint and f"（{in_chinese(known.hint)}）"
+        seen = replace(SEEN, what=known.says, hint=known.hint)
+        assert in_chinese(seen.text("`f`, line 45")) == f"`f` 第 45 行，`q`，{SEEN_IN_CHINESE}。这样的 kernel 结果与它相同：{what}{hint}"
+
+
+@pytest.mark.parametrize(("place", "chinese"), PLACES)
+def test_where_to_look_first_stands_after_the_line(place, chinese):
+    what, hint = "divides by the scale", "leave the scale in fp32"
+    named = f"。这样的 kernel 结果与它相同：{in_chinese(what)}"
+    for seen, said in (
+        (SEEN, SEEN_IN_CHINESE),
+        (replace(SEEN, expected=""), SEEN_IN_CHINESE.removesuffix("，应为：4")),
+    ):
+        look = replace(seen, hedged=True)
+        assert in_chinese(seen.text(place)) == f"{chinese}，`q`，{said}"
+        assert in_chinese(look.text(place)) == f"{chinese}（先看这里），{said}"
+        assert in_chinese(replace(look, what=what).text(place)) == f"{chinese}（先看这里），{said}{named}"
+        assert in_chinese(replace(look, what=what, hint=hint).text(place)) == f"{chinese}（先看这里），{said}{named}（{in_chinese(hint)}）"
+    where = replace(SEEN, hedged=True, program=None, iteration=None)
+    assert in_chinese(where.text(place)).startswith(f"{chinese}（先看这里），出现在 `one_tile`：")
