@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -162,11 +163,11 @@ def parting(run: Run, number: int, lanes: tuple[int, int], tensor: str) -> int |
 
 
 def line_of_change(
-    run: Run, links: list[HistoryStep], right: float, before: float | None = None, bits: int | None = None
+    run: Run, links: list[HistoryStep], right: Sequence[float], before: float | None = None, bits: int | None = None
 ) -> int | None:
     """Where an element stopped being the right number, if it ever was.
 
-    Right is what it should become, and `before`, the number that this is a rounding of; `bits`: the four of a word that it is made
+    Right is what it may become, and `before`, the number that this is a rounding of; `bits`: the four of a word that it is made
     of. Where it was neither, but near `before`, the line that came near; else the first line that changed it where it should have
     been converted, the last one where not.
     """
@@ -174,7 +175,7 @@ def line_of_change(
         return None
     if bits is not None and (line := _line_of_cut(run, links, bits)):
         return line
-    known = {right} if before is None else {right, before, float(np.round(before))}
+    known = {*right} if before is None else {*right, before, float(np.round(before))}
     was = [i for i, link in enumerate(links[:-1]) if any(_near(link.value, one, 1e-6) for one in known)]
     if was:
         return next((link.line for link in links[was[-1] + 1 :] if link.value != links[was[-1]].value), links[-1].line)

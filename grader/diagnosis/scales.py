@@ -190,7 +190,7 @@ def made_otherwise(
     element = element_words(run, scale, offset) if offset >= 0 else scale.tensor.removesuffix("_ptr")
     where = f"{side.operand.letter}[{side.row[place]}, {products.left.k[place]}]"
     text = f"for {where}, {element} becomes {digits(links[-1].value)} ({sentence_of(links)})"
-    line = line_of_change(run, links, may[0], bits=bits)
+    line = line_of_change(run, links, may, bits=bits)
     expected = ", ".join(f"{digits(one)}" for one in may[:-1]) + (" or " if len(may) > 1 else "") + f"{digits(may[-1])}"
     return [products.seen(column, f"{scale.tensor} made", line, text, expected, p=place[1])]
 

@@ -75,25 +75,28 @@ def check_left_over(run: Run, products: Products, stores: Sequence[Node]) -> lis
             continue
         beside = at_home & own.any(axis=1)[:, None]
         e, p = np.argwhere(beside if beside.any() else at_home)[0]
-        if found := _of_another(run, products, home, (int(e), int(p)), products.term[own[e]]):
+        whole = not (products.live & ~at_home)[:, products.term == products.term[p]].any()
+        if found := _of_another(run, products, home, (int(e), int(p)), products.term[own[e]], whole=whole):
             return [found]
     return []
 
 
-def _of_another(run: Run, products: Products, home: Node, at: tuple[int, int], own: Array) -> Observation | None:
-    """A product that belongs to the tile that `home` stores. own: the terms of the element's own; where there are none it may be looked up
-    wrongly instead, unless it was stored where it belongs before."""
+def _of_another(
+    run: Run, products: Products, home: Node, at: tuple[int, int], own: Array, *, whole: bool
+) -> Observation | None:
+    """A product that belongs to the tile that `home` stores. own: the terms of the element's own; where there are none, or where not
+    the whole multiplication belongs there, it may be looked up wrongly instead, unless it was stored where it belongs before."""
     row, column, k = products.left.row[at], products.right.row[at], products.left.k[at]
     node, mine = products.flow.terms[products.term[at[1]]].node, [products.flow.terms[number].node for number in own]
     there = {made.number for made in behind(run, home.inputs[0])}
-    whole, what = products.element(at[0]), f"X[{row}, {k}] * W[{column}, {products.right.k[at]}] in it, which"
+    element, what = products.element(at[0]), f"X[{row}, {k}] * W[{column}, {products.right.k[at]}] in it, which"
     if node in there and all(home.number < made for made in mine):
-        text = f"the sum for {whole} still has {what} the program stored to Y[{row}, {column}] before"
+        text = f"the sum for {element} still has {what} the program stored to Y[{row}, {column}] before"
         expected = "a sum that begins with zero for each tile"
         return products.seen("sum", "not reset", _began(run, products, node), text, expected)
-    if not mine:
+    if not mine or not whole:
         return None
-    text = f"the sum for {whole} has {what} belongs to Y[{row}, {column}]"
+    text = f"the sum for {element} has {what} belongs to Y[{row}, {column}]"
     if node > home.number and run.wrong[row, column]:
         text += " and is made after that is stored"
         return products.seen("sum", "stored early", _stored_at(run, home, node), text, EARLY)

@@ -133,7 +133,7 @@ def _observed(
     line = _line_of_order(run, products, side, use, expected.value * factor, e, p) if bits is not None else None
     needs = side.operand.needs
     if not needs or needs in run.provenance.sources(int(side.node[p])):  # else each step may be right
-        line = line or line_of_change(run, links, right, before, bits)
+        line = line or line_of_change(run, links, (right,), before, bits)
     used = products.flow.terms[int(products.term[p])].line
     return products.seen("value", name, line or used, text, plain(right), values=values, p=p, hedged=line is None)
 
@@ -202,7 +202,7 @@ def check_weight(run: Run, products: Products) -> list[Observation] | None:
     own = [link for link in links if run.provenance.sources(link.node) <= {right.operand.tensor}]
     # where its own bits are kept, what it was put together with is wrong
     kept = bits is None or (own and own[-1].value in (bits[0], bits[0] + 1024))
-    line = line_of_change(run, links if kept else own, float("nan"), bits=None if bits is None else int(bits[0]))
+    line = line_of_change(run, links if kept else own, (), bits=None if bits is None else int(bits[0]))
     line = line or products.flow.terms[int(products.term[p[at]])].line
     return [products.seen("value", "weight", line, text, expected, values=values, p=p[at])]
 
