@@ -78,9 +78,9 @@ def _large_and_few(lab: Lab) -> Iterator[str]:
     """What is wrong for few tokens, for large sizes or for two of them at once is wrong in a case."""
     every = [case for case in lab.cases if case.configs == "all"]
     for size in ("N", "K"):
-        sizes = [getattr(case, size) for case in lab.cases]
-        if min(sizes) > gcd(*sizes):
-            yield f"no case has {size} = {gcd(*sizes)}, which divides all others: the smallest that there is; give one such a size"
+        lengths = [getattr(case, size) for case in lab.cases]
+        if min(lengths) > gcd(*lengths):
+            yield f"no case has {size} = {gcd(*lengths)}, which divides all others: the smallest that there is; give one such a size"
     long = TIMES_TIMED * max([0, *(case.K for case in lab.speed_cases)])
     if max(case.K for case in lab.cases) <= long:
         yield f"no case has K > {long}, {TIMES_TIMED} times the longest timed one; give one such a K"
