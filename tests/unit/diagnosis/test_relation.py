@@ -300,7 +300,7 @@ def test_what_is_right_elsewhere_is_not_to_blame(name, case, line, words):
 def test_what_is_missing_is_not_always_the_grids(name, place, tmp_path):
     lab = name.split("_")[0]
     text = kernel_text(f"tests/corpus/blind_2026_11_26{name.split('_')[1][0]}.toml:{name}", TESTS.parent)
-    assert said_of(text, lab, tmp_path).startswith(place)
+    assert said_of(text, lab, place, tmp_path).startswith(place)
 
 
 @pytest.mark.parametrize(
@@ -312,14 +312,16 @@ def test_what_is_missing_is_not_always_the_grids(name, place, tmp_path):
 )
 def test_what_programs_beyond_the_grid_would_store_is_the_grids(name, along, place, tmp_path):
     text = style(name, (f'triton.cdiv(N, meta["{along}"])', f'max(1, N // meta["{along}"])'))
-    assert said_of(text, "w8a8", tmp_path).startswith(place)
+    assert said_of(text, "w8a8", place, tmp_path).startswith(place)
 
 
-def said_of(text, lab, folder):
-    """The one diagnosis that a student gets for a kernel."""
+def said_of(text, lab, place, folder):
+    """The one diagnosis that a student gets for a kernel, of those of the case that `place` names."""
     path = folder / f"{lab}.py"
     path.write_text(text, encoding="utf-8")
-    tests = graded_as_read(path, get_lab(lab), seed=1)["labs"][lab]["tests"]
+    (case,) = re.findall(r"in `(\w+)`", place)
+    alone = replace(get_lab(lab), cases=(get_lab(lab).case(case),))
+    tests = graded_as_read(path, alone, seed=1)["labs"][lab]["tests"]
     (said,) = {test["diagnosis"] for test in tests if test.get("diagnosis")}
     return said
 

@@ -143,7 +143,7 @@ PID = "    pid = tl.program_id(0)\n"
     ids=["condition", "nan", "turns", "while", "begins", "downward"],
 )
 def test_programs_that_part(line, tmp_path):
-    both("w8a8", edited(tmp_path, (PID, PID + line)), tmp_path, "odd_m")
+    both("w8a8", edited(tmp_path, (PID, PID + line)), tmp_path, "n_tail")
 
 
 def test_kept_promises_do_not_keep_programs_apart(tmp_path):
@@ -189,7 +189,7 @@ def test_what_a_helper_got_from_an_atomic_is_judged(use, together, tmp_path):
     ids=["two programs store", "output read", "input changed", "answer used", "outside", "assumed", "promised"],
 )
 def test_what_is_judged_runs_one_after_the_other(line, tmp_path):
-    assert not any(both("w8a8", edited(tmp_path, (PID, PID + line)), tmp_path, "odd_m").values())
+    assert not any(both("w8a8", edited(tmp_path, (PID, PID + line)), tmp_path, "n_tail").values())
 
 
 GRID = """
