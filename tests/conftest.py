@@ -22,6 +22,8 @@ from grader.labs import all_labs
 SHARED = Path(tempfile.gettempdir()) / f"grader-tests-{os.environ.get('PYTEST_XDIST_TESTRUNUID', os.getpid())}"
 """What the processes of one run share: binaries in the place of the user's."""
 os.environ["XDG_CACHE_HOME"] = str(SHARED / "cache")
+for given in ("MAKEFLAGS", "MFLAGS", "ARGS", "VENV", "PYTHON"):
+    os.environ.pop(given, None)  # what `make test` was given is not for the `make grade` of a test
 
 os.environ["GRADER_SECRETS"] = ""  # a course's own secrets change no test
 
