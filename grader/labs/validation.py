@@ -75,7 +75,7 @@ def _hard_enough(lab: Lab) -> Iterator[str]:
 
 
 def _large_and_few(lab: Lab) -> Iterator[str]:
-    """What is wrong for few tokens, for large sizes or for two of them at once is wrong in a case."""
+    """What is wrong for few tokens, for the smallest or for large sizes, or for two large ones at once, is wrong in a case."""
     every = [case for case in lab.cases if case.configs == "all"]
     for size in ("N", "K"):
         lengths = [getattr(case, size) for case in lab.cases]
