@@ -123,10 +123,12 @@ def _merged(launches: Sequence[_Launch], catalogued: frozenset[str]) -> list[Obs
             break
         known = {one.side for one in found}
         astray = any(one.misplaced for one in found)
+        twice = any(one.aspect == "twice" for one in found)  # of which one is multiplied with what belongs to another k
         found += [
             _agreed(one, launch, launches, catalogued)
             for one in launch.observations
             if not (astray and (one.column in ("count", "scale") or one.aspect.endswith((" place", " begin"))))
+            if not (twice and one.column == "scale")
             if one.column not in {column for column, _ in known} or (one.astray and one.side not in known)
         ]
     return first_of_each(found)

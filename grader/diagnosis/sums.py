@@ -177,9 +177,9 @@ def _uneven(run: Run, products: Products, held: Array) -> list[Observation]:
     terms = products.flow.terms
     doubled = products.flow.doubled
     if doubled:
-        line = run.tape.nodes[min(doubled)].line
+        at = run.tape.nodes[min(doubled)].line
         text = f"the products made first are {plain(float(ratio[e]))} times in the sum for {products.element(e)}"
-        return [products.seen("sum", "doubled", line, text, "once")]
+        return [products.seen("sum", "doubled", at, text, "once")]
     line = terms[first].factors[-1].line if terms[first].factors else terms[last].line
     text = f"for {products.element(e)} the products that are made first are multiplied by {plain(float(ends[0][e]))}, "
     text += f"those made last by {plain(float(ends[1][e]))}"

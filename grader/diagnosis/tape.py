@@ -10,8 +10,8 @@ import json
 import math
 import struct
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
-from functools import cached_property
+from dataclasses import dataclass
+from functools import cached_property, lru_cache
 from typing import Any
 
 import numpy as np
@@ -23,9 +23,15 @@ KINDS = {
 }
 MAX_NODES = 70_000
 MAX_ELEMENTS = 1 << 26
-WIDTH = 10
+WIDTH = 11
 """Of the table of nodes."""
 NOTHING = np.zeros(0, dtype=np.int64)
+
+
+class Line(int):
+    """The line of a node, which knows the line that called its function: None for one of the kernel's own."""
+
+    caller: int | None = None
 
 
 class _Arrays:
@@ -54,7 +60,7 @@ class Node:
 
     number: int
     op: str
-    line: int | None
+    line: Line | None
     inputs: tuple[int, ...]
     type: str
     shape: tuple[int, ...]
@@ -89,18 +95,24 @@ class Stored:
 
 @dataclass(frozen=True, eq=False)
 class Tape:
-    """All that was recorded. programs: linear program number to its range of nodes. calls: the lines that called the function
-    of a line, 0 for none."""
+    """All that was recorded. programs: linear program number to its range of nodes."""
 
     nodes: tuple[Node, ...]
     programs: Mapping[int, range]
     stores: tuple[Stored, ...]
-    calls: Mapping[int, tuple[int, ...]] = field(default_factory=dict)
+
+    @cached_property
+    def calls(self) -> Mapping[int, frozenset[int | None]]:
+        """The lines that called the function of each line."""
+        made = {(node.line, node.line.caller) for node in self.nodes if node.line is not None}
+        return {line: frozenset(caller for one, caller in made if one == line) for line, _ in made}
 
     def caller(self, line: int | None) -> int | None:
-        """The one line whose call leads to a line of a helper; None where there is none, or more than one."""
-        callers = self.calls.get(line or 0, ())
-        return callers[0] or None if len(callers) == 1 else None
+        """The line whose call leads to a line of a helper: that of a node's, else the only one; None where there is none."""
+        if isinstance(line, Line):
+            return line.caller
+        callers = self.calls.get(line or 0, frozenset())
+        return next(iter(callers)) if len(callers) == 1 else None
 
     @cached_property
     def accesses(self) -> Mapping[int, tuple[Node, ...]]:
@@ -143,8 +155,7 @@ def _parse(record: bytes) -> Tape:
         )
         for p, op, line, tensor, low, high, lanes in document["stores"]
     )
-    calls = {_whole(line): tuple(map(_whole, callers)) for line, callers in document["calls"][:MAX_NODES]}
-    return Tape(tuple(_nodes(document, names, body, *tables)), programs, stores, calls)
+    return Tape(tuple(_nodes(document, names, body, *tables)), programs, stores)
 
 
 def _nodes(
@@ -154,7 +165,7 @@ def _nodes(
     ops, types = ([str(name) for name in document[kind]] for kind in ("ops", "types"))
     shapes = [tuple(_whole(int(size), 0) for size in text.split(",") if text) for text in document["shapes"]]
     attributes, kinds = list(map(json.loads, document["attributes"])), [KINDS[str(name)] for name in document["dtypes"]]
-    op, _, kind, shape, attribute, given, *kept = nodes.T[:-1]
+    op, _, kind, shape, attribute, given, *kept = nodes.T[:-2]
     for column, end in (
         (op, ops),
         (kind, types),
@@ -185,7 +196,7 @@ def _nodes(
         yield Node(
             number,
             ops[row[0]],
-            None if row[1] < 0 else row[1],
+            _line(row[1], row[10]),
             tuple(of_all[start:at]),
             types[row[2]],
             shapes[row[3]],
@@ -196,6 +207,15 @@ def _nodes(
             active,
             _named(names, row[9]),
         )
+
+
+@lru_cache(MAX_NODES)
+def _line(number: int, caller: int) -> Line | None:
+    if number < 0:
+        return None
+    found = Line(number)
+    found.caller = caller or None
+    return found
 
 
 def _touches(op: str) -> bool:

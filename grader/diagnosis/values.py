@@ -11,7 +11,7 @@ import numpy as np
 from grader.diagnosis.flow import Addend
 from grader.diagnosis.history import line_of_change, parting, sentence_of, way
 from grader.diagnosis.observation import Observation, plain
-from grader.diagnosis.provenance import FAR, Array
+from grader.diagnosis.provenance import FAR, OFFSET, Array
 from grader.diagnosis.relation import Products, Run, Side, beside, held_elements
 from grader.diagnosis.scales import made_otherwise, other_element, taken_elements
 from grader.labs.expected import Held, elements
@@ -202,7 +202,14 @@ def check_weight(run: Run, products: Products) -> list[Observation] | None:
     own = [link for link in links if run.provenance.sources(link.node) <= {right.operand.tensor}]
     # where its own bits are kept, what it was put together with is wrong
     kept = bits is None or (own and own[-1].value in (bits[0], bits[0] + 1024))
-    line = line_of_change(run, links if kept else own, (), bits=None if bits is None else int(bits[0]))
+    asked = left.offset[e[at], p[at]] + OFFSET
+    taken_off = [
+        factor.line for term in products.flow.beside if asked in term.left.asked[e[at]] for factor in term.factors
+    ]
+    if taken_off and kept and extra[e[at], k[at]]:  # the operand is right, and so what is taken off is not
+        line = taken_off[-1]
+    else:
+        line = line_of_change(run, links if kept else own, (), bits=None if bits is None else int(bits[0]))
     line = line or products.flow.terms[int(products.term[p[at]])].line
     return [products.seen("value", "weight", line, text, expected, values=values, p=p[at])]
 

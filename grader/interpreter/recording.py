@@ -3,8 +3,8 @@
 A `Recorder` puts itself between triton.language and the interpreter's builder while a launch runs. What it brings back is one block of
 bytes, which `grader.diagnosis.tape` reads: uint32 length of a JSON document, the document, and as its "sizes" say
 
-    int32 [nodes, 10]     op, line (-1: none), type, shape, attribute, inputs, then values, offsets and active lanes among the arrays
-                          (-1: none), tensor (-1: none or several)
+    int32 [nodes, 11]     op, line (-1: none), type, shape, attribute, inputs, then values, offsets and active lanes among the arrays
+                          (-1: none), tensor (-1: none or several), the line that called the line's function (0: none, it is the kernel)
     int32 [inputs]        of all nodes, one node's after another's
     int64 [arrays, 3]     where it begins among the bytes, dtype, shape
     bytes                 of the arrays
@@ -27,12 +27,12 @@ import numpy as np
 
 from grader.interpreter.areas import Area, area_of
 from grader.interpreter.control_flow import LoopEvents
-from grader.interpreter.native_memory import lines_in
+from grader.interpreter.native_memory import line_in, lines_in
 
 MAX_BYTES = 96 << 20
 MAX_NODES = 60_000
 MAX_STORES = 4096
-WIDTH = 10
+WIDTH = 11
 MOVES = {"reshape", "trans", "expand_dims", "broadcast", "splat", "unsplat", "cat", "join", "split", "gather", "stack"}
 """Operations whose results hold elements of their inputs in other places."""
 
@@ -67,7 +67,6 @@ class Recorder:
         self.knows_stores = bool(stores)
         self.stores: list[list[Any]] = sorted(stores or (), key=lambda one: int(one[0]))[:MAX_STORES]
         self.names = {kind: _Names() for kind in ("ops", "types", "shapes", "attributes", "dtypes")}
-        self.calls: dict[int, set[int]] = {}
         self.bytes = 0
         self.quiet = 0
         self.recording = self.full = False
@@ -115,7 +114,6 @@ class Recorder:
             "tensors": [area.name for area in self.areas],
             "programs": sorted(self.spans),
             "stores": self.stores,
-            "calls": [[line, sorted(callers)] for line, callers in self.calls.items()],
             "sizes": [self.count, len(self.inputs), len(self.arrays)],
             **{kind: list(names) for kind, names in self.names.items()},
         }
@@ -167,16 +165,18 @@ class Recorder:
             handle._node = (self.epoch, number)
             if value and data.dtype != object:
                 at = self._keep(data)
-        line, numbers = self._line(), (names["ops"][op], names["types"][kind], self._shape(shape))
+        line, caller, *_ = *(lines_in(self.path) or [-1]), 0
+        numbers = (names["ops"][op], names["types"][kind], self._shape(shape))
         self.nodes.extend(
             (
                 numbers[0],
-                -1 if line is None else line,
+                line,
                 *numbers[1:],
                 names["attributes"][json.dumps(attribute)],
                 len(inputs),
                 at,
                 *extra,
+                caller,
             )
         )
         self.inputs.extend(inputs)
@@ -232,13 +232,6 @@ class Recorder:
 
     def _known(self, handle: Any) -> bool:
         return getattr(handle, "_node", (None, -1))[0] is self.epoch
-
-    def _line(self) -> int | None:
-        """The line that is running. Which line called its function is noted, 0 for the kernel's own."""
-        line, *callers = lines_in(self.path) or [None]
-        if line is not None:
-            self.calls.setdefault(line, set()).add(callers[0] if callers else 0)
-        return line
 
     # ---- hooks
 
@@ -329,7 +322,7 @@ class Recorder:
         if not self.knows_stores and len(self.stores) < MAX_STORES and active.any():
             seen = offsets[active]
             self.stores.append(
-                [self.program, name, self._line(), tensor, int(seen.min()), int(seen.max()), int(seen.size)]
+                [self.program, name, line_in(self.path), tensor, int(seen.min()), int(seen.max()), int(seen.size)]
             )
         if self.recording and not self.full and hasattr(value, "dtype"):
             data = [

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from itertools import pairwise
 from math import gcd
 
-from grader.labs.contract import Lab
+from grader.labs.contract import Lab, dense_operations
 
 TAILS = 512
 """The deepest tile for which a case of all configs must end inside a tile after several steps."""
@@ -27,6 +27,8 @@ DIVIDED_BY = {"M": (16, 32, 64), "N": (8, 16, 32, 64), "K": (8, 16, 32, 64, 128)
 APART = {"M": 6, "N": 5, "K": 4}
 """How many times the next smaller of the cases' sizes a size is at most, from `APART_FROM` on, lest a range of sizes meets no case."""
 APART_FROM = 128
+MOST_PRODUCTS = 32_000_000
+"""Of a case: a kernel of one row of Y a program takes some 10 s for them on the interpreter, where a launch has 24."""
 
 
 def validate_lab(lab: Lab, folder: str) -> Iterator[str]:
@@ -77,6 +79,9 @@ def _hard_enough(lab: Lab) -> Iterator[str]:
 def _large_and_few(lab: Lab) -> Iterator[str]:
     """What is wrong for few tokens, for the smallest or for large sizes, or for two large ones at once, is wrong in a case."""
     every = [case for case in lab.cases if case.configs == "all"]
+    for case in lab.cases:
+        if lab.operations is dense_operations and case.M * case.N * case.K > MOST_PRODUCTS:
+            yield f"{case.name} has {case.M} x {case.N} x {case.K} products, more than the interpreter does in time; shrink one"
     for size in ("N", "K"):
         lengths = [getattr(case, size) for case in lab.cases]
         if min(lengths) > gcd(*lengths):
