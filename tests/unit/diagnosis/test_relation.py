@@ -142,9 +142,10 @@ def located(text, lab, case, **how):
 
 
 def written_blind(name, case):
-    """The same of a kernel of one of the classes of 2026-11-26, which the letter in its name tells."""
+    """The same of a kernel of one of the classes written blind, which the letter in its name tells."""
     lab, number = name.split("_")
-    return located(kernel_text(f"tests/corpus/blind_2026_11_26{number[0]}.toml:{name}", TESTS.parent), lab, case)
+    (file,) = (TESTS / "corpus").glob(f"blind_*{number[0]}.toml")
+    return located(kernel_text(f"tests/corpus/{file.name}:{name}", TESTS.parent), lab, case)
 
 
 ELSEWHERE = {
@@ -215,12 +216,30 @@ def test_a_scale_is_followed_by_the_way_that_the_number_came():
         ("w8a8_f06", "all_tails", 63, "k = 208 of X is multiplied, past K"),  # the comparison: it ends one too late, not its end
         ("gptq_m03", "groups_of_32", 38, "scales[0, 0] is used"),  # of a weight in two parts, each of which meets every k
         ("w8a16_m01", "all_tails", 30, "k = 0:64 is never multiplied"),  # by a loop that goes back, tile by tile
+        ("w4a16_q03", "all_tails", 56, "k = 0:128 is never multiplied"),  # but loaded: the multiplication takes later tiles
+        ("gptq_q02", "groups_of_32", 60, "X[0, 0] is multiplied by -8.6833 in all"),  # what is taken off is wrong, not q
     ],
 )
 def test_of_one_mistake_one_thing_is_said_and_its_line(name, case, line, words):
     (only,), place = written_blind(name, case)
     assert words in only.found
     assert f"line {line}" in place(only.line)
+
+
+def test_of_a_helper_that_is_called_twice_the_call_is_known():
+    (only,), place = written_blind("gptq_q03", "groups_of_32")
+    assert "zeros[1, 0] becomes 15" in only.found
+    assert ("line 14" in place(only.line), "line 59" in place(only.line.caller)) == (True, True)
+
+
+def test_a_k_that_is_met_twice_has_one_wrong_scale_for_that_reason(tmp_path):
+    """In a tile that reaches into the next group."""
+    path = tmp_path / "gptq.py"
+    path.write_text(kernel_text("tests/corpus/blind_2026_11_27q.toml:gptq_q04", TESTS.parent), encoding="utf-8")
+    tests = graded_as_read(path, get_lab("gptq"), seed=1)["labs"]["gptq"]["tests"]
+    said = "\n".join(test["diagnosis"] for test in tests if test.get("diagnosis"))
+    assert "is multiplied 2 times" in said
+    assert "scales[" not in said
 
 
 @pytest.mark.parametrize(
