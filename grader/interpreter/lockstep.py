@@ -51,6 +51,7 @@ def batch_size(grid: Sequence[int], constants: dict[str, Any]) -> int:
 def launch(function: Any, grid: Sequence[int], size: int, arguments: Mapping[str, Any], check: Lockstep) -> None:
     """Runs every program of the grid, `size` together. Raises whatever keeps them from it, and memory is then to be thrown away.
 
+    Neighbours along the first axis run together, as on a GPU: they mostly share what a loop's length depends on, and so stay together.
     function, arguments: as `program_loop.run` takes them.
     """
     dims = tell_grid(grid)
@@ -58,7 +59,7 @@ def launch(function: Any, grid: Sequence[int], size: int, arguments: Mapping[str
     for first in range(0, programs, size):
         check.divergences = 0
         numbers = np.arange(first, min(first + size, programs))
-        _run(function, arguments, np.stack(np.unravel_index(numbers, dims)).astype(np.int32), check)
+        _run(function, arguments, np.stack(np.unravel_index(numbers, dims, order="F")).astype(np.int32), check)
 
 
 def _run(function: Any, arguments: Mapping[str, Any], indices: np.ndarray, check: Lockstep) -> None:
