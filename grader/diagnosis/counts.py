@@ -12,6 +12,7 @@ from grader.diagnosis.definition import (
     inside_loop,
     is_cut,
     line_of_condition,
+    line_of_idle_product,
     line_of_skip,
     loops_around,
     numbers_behind,
@@ -102,6 +103,8 @@ def _line(run: Run, parts: Sequence[Products], which: str, amiss: Array) -> tupl
         missing and went and which == "start" and one.flow.terms
     ):  # the first tiles are there, and later ones are multiplied
         return one.flow.terms[0].line, True
+    if line := line_of_idle_product(run, [term.line for term in one.flow.terms]) if missing and not went else None:
+        return line, True
     if line := line_of_rounds(run, parts, amiss) if missing and not went else None:
         return line, len(parts) > 1
     if len(loops) > 1 and (not met.size or amiss.min() > met.max() or amiss.max() < met.min()):

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from grader.diagnosis.provenance import FAR, Array, Untraceable, offsets_of
-from grader.diagnosis.tape import MOVES, Node
+from grader.diagnosis.tape import MOVES, Line, Node
 from grader.parsing import parse
 
 if TYPE_CHECKING:
@@ -366,6 +366,21 @@ def line_of_skip(run: Run, line: int) -> int | None:
     """The same of a condition without an else that a line stands in by itself."""
     alone = isinstance(block := next(iter(around(run.text, line)), None), ast.If) and not block.orelse
     return line_of_condition(run, line, 0) if alone else None
+
+
+def line_of_idle_product(run: Run, lines: Sequence[Line | None]) -> int | None:
+    """The condition of a multiplication like those of some lines that was never made. A helper's multiplication is each call of it."""
+    ran = {at for node in run.tape.nodes if node.line is not None for at in (node.line, node.line.caller)}
+    helpers = {
+        block.name
+        for block in _all(run.text, ast.FunctionDef)
+        if any(line and line.caller and block.lineno <= line <= _last(block) for line in lines)
+    }
+    for call in _all(run.text, ast.Call):
+        name = getattr(call.func, "id", None) or getattr(call.func, "attr", None)
+        if name in (helpers or {"dot"}) and call.lineno not in ran:
+            return line_of_skip(run, call.lineno)
+    return None
 
 
 # ---- which statements stand in which, and what they call things, as the text has it

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 
 import numpy as np
@@ -12,7 +13,7 @@ from grader.diagnosis.provenance import Array
 from grader.diagnosis.relation import Products, Run
 from grader.diagnosis.stores import places_in_output
 from grader.diagnosis.tape import Node
-from grader.diagnosis.values import makes_up
+from grader.diagnosis.values import makes_up, sums_of_left
 
 EARLY = "a tile that is stored after its last product"
 MIXED = ("not reset", "stored early", "other tile")
@@ -132,17 +133,17 @@ def _began(run: Run, products: Products, term: int) -> int | None:
 
 def check_sums(run: Run, products: Products, held: Array, offset: float) -> list[Observation]:
     """What is added that is no product, and factors that differ from product to product. held: scales in the operands, [E, P]; offset:
-    by how much the right operand is too large, which sums of the left one may make up for."""
+    by how much the right operand is too large, which sums of the left one may make up for; NaN: not known."""
     return _added(run, products, offset) + _uneven(run, products, held)
 
 
 def _added(run: Run, products: Products, offset: float) -> list[Observation]:
     found = []
-    with np.errstate(all="ignore"):
-        left = [np.where(term.alive, term.factor * term.left.values, 0.0).sum(axis=1) for term in products.flow.terms]
-    lacking = -offset * np.sum(left, axis=0)
+    lacking = -offset * sums_of_left(products)
     for addend in products.flow.addends:
         of_left = offset and makes_up(run, products, addend)
+        if of_left and math.isnan(offset):
+            continue
         apart = np.abs(addend.values - (lacking if of_left else 0.0))
         e = int(apart.argmax())
         if of_left and apart[e] <= 1e-2 * abs(lacking[e]):

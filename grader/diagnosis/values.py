@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import math
 from collections.abc import Mapping
 from dataclasses import replace
 
@@ -20,6 +21,8 @@ LOOSE = 2e-3
 """How far rounding to fp16 may take a number off, relative to it."""
 POWERS = (1, 0, -1, 2)
 """Of a scale that an operand was made with, in the order in which they are tried."""
+
+NEARLY_ALL = 0.9
 
 
 def check_values(run: Run, products: Products) -> tuple[list[Observation], Array]:
@@ -47,7 +50,8 @@ def check_values(run: Run, products: Products) -> tuple[list[Observation], Array
             found += other_element(run, products, side, scale, (places[0], places[1]), taken, right, text)
         expected = side.operand.held(run.problem, row, k, used)
         if name == "right":
-            expected = replace(expected, value=expected.value + common_offset(run, products))
+            offset = common_offset(run, products)
+            expected = replace(expected, value=expected.value + (0.0 if math.isnan(offset) else offset))
         factor, wrong = _best_factor(run, side, use, elements_used, expected.value, expected.permitted)
         held[use] *= factor
         if elements_used.keys() - {needs}:
@@ -69,14 +73,32 @@ def makes_up(run: Run, products: Products, addend: Addend) -> bool:
 
 
 def common_offset(run: Run, products: Products) -> float:
-    """By how much most numbers of the right operand are too large, where sums of the left one alone are added and may make up for that;
-    else 0."""
+    """By how much nearly all numbers of the right operand are too large, where sums of the left one alone are added and may make up for
+    that; else by how much they would have to be, and where that differs, by how much most are. NaN: not known. 0 where there are none."""
     side = products.right
     if not any(makes_up(run, products, addend) for addend in products.flow.addends) or side.operand.needs:
         return 0.0
     use, row, k = _elements(run, products, side)
     apart, counts = np.unique(side.value[use] - side.operand.held(run.problem, row, k, {}).value, return_counts=True)
-    return float(apart[counts.argmax()]) if len(apart) and 2 * counts.max() > counts.sum() else 0.0
+    share = counts.max() / counts.sum() if len(apart) else 0.0
+    if share > NEARLY_ALL:
+        return float(apart[counts.argmax()])
+    added = sum(
+        (one.values for one in products.flow.addends if makes_up(run, products, one)), np.zeros(len(products.m))
+    )
+    made_up = -added / sums_of_left(products)
+    usual = float(np.median(made_up))
+    if np.allclose(made_up, usual, rtol=1e-2):
+        return round(usual)
+    return float(apart[counts.argmax()]) if share > 0.5 else math.nan
+
+
+def sums_of_left(products: Products) -> Array:
+    """[E]: the sum of the left operand's numbers, each with its factor."""
+    found = np.zeros(len(products.m))
+    for term in products.flow.terms:
+        found += np.where(term.alive, term.factor * term.left.values, 0.0).sum(axis=1)
+    return found
 
 
 def _elements(run: Run, products: Products, side: Side) -> tuple[Array, Array, Array]:
