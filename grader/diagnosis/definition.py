@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from grader.diagnosis.provenance import FAR, Array, Untraceable, offsets_of
-from grader.diagnosis.tape import MOVES, Line, Node
+from grader.diagnosis.tape import MOVES, CalledLine, Node
 from grader.parsing import parse
 
 if TYPE_CHECKING:
@@ -368,7 +368,7 @@ def line_of_skip(run: Run, line: int) -> int | None:
     return line_of_condition(run, line, 0) if alone else None
 
 
-def line_of_idle_product(run: Run, lines: Sequence[Line | None]) -> int | None:
+def line_of_idle_product(run: Run, lines: Sequence[CalledLine | None]) -> int | None:
     """The condition of a multiplication like those of some lines that was never made. A helper's multiplication is each call of it."""
     ran = {at for node in run.tape.nodes if node.line is not None for at in (node.line, node.line.caller)}
     helpers = {

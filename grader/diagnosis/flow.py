@@ -13,7 +13,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from grader.diagnosis.provenance import Array
-from grader.diagnosis.tape import Line, Node
+from grader.diagnosis.tape import CalledLine, Node
 
 
 @dataclass(frozen=True, eq=False)
@@ -65,7 +65,7 @@ class Term:
     """
 
     node: int
-    line: Line | None
+    line: CalledLine | None
     op: str
     left: Multiplied
     right: Multiplied

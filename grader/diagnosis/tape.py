@@ -28,7 +28,7 @@ WIDTH = 11
 NOTHING = np.zeros(0, dtype=np.int64)
 
 
-class Line(int):
+class CalledLine(int):
     """The line of a node, which knows the line that called its function: None for one of the kernel's own."""
 
     caller: int | None = None
@@ -60,7 +60,7 @@ class Node:
 
     number: int
     op: str
-    line: Line | None
+    line: CalledLine | None
     inputs: tuple[int, ...]
     type: str
     shape: tuple[int, ...]
@@ -109,7 +109,7 @@ class Tape:
 
     def caller(self, line: int | None) -> int | None:
         """The line whose call leads to a line of a helper: that of a node's, else the only one; None where there is none."""
-        if isinstance(line, Line):
+        if isinstance(line, CalledLine):
             return line.caller
         callers = self.calls.get(line or 0, frozenset())
         return next(iter(callers)) if len(callers) == 1 else None
@@ -210,10 +210,10 @@ def _nodes(
 
 
 @lru_cache(MAX_NODES)
-def _line(number: int, caller: int) -> Line | None:
+def _line(number: int, caller: int) -> CalledLine | None:
     if number < 0:
         return None
-    found = Line(number)
+    found = CalledLine(number)
     found.caller = caller or None
     return found
 

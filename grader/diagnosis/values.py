@@ -10,7 +10,7 @@ from dataclasses import replace
 import numpy as np
 
 from grader.diagnosis.flow import Addend
-from grader.diagnosis.history import line_of_change, parting, sentence_of, way
+from grader.diagnosis.history import HistoryStep, line_of_change, parting, sentence_of, way
 from grader.diagnosis.observation import Observation, plain
 from grader.diagnosis.provenance import FAR, OFFSET, Array
 from grader.diagnosis.relation import Products, Run, Side, beside, held_elements
@@ -220,20 +220,27 @@ def check_weight(run: Run, products: Products) -> list[Observation] | None:
     expected = f"W[{n[at]}, {k[at]}] = {plain(weight.value[n[at], k[at]])}"
     expected += f" = {words(run.problem, int(n[at]), int(k[at]))}" if words else ""
     values = np.column_stack([n, k, total])
-    bits = right.operand.held(run.problem, n[at : at + 1], k[at : at + 1], {}).bits
+    line = _line_of_weight(run, products, (int(e[at]), int(p[at])), links, added=bool(extra[e[at], k[at]]))
+    line = line or products.flow.terms[int(products.term[p[at]])].line
+    return [products.seen("value", "weight", line, text, expected, values=values, p=p[at])]
+
+
+def _line_of_weight(
+    run: Run, products: Products, at: tuple[int, int], links: list[HistoryStep], *, added: bool
+) -> int | None:
+    """Where a weight became a wrong number. links: of the right operand's element; added: whether a sum of X adds to it."""
+    left, right = products.left, products.right
+    n, k = right.row[at], left.k[at]
+    bits = right.operand.held(run.problem, np.array([n]), np.array([k]), {}).bits
     own = [link for link in links if run.provenance.sources(link.node) <= {right.operand.tensor}]
     # where its own bits are kept, what it was put together with is wrong
     kept = bits is None or (own and own[-1].value in (bits[0], bits[0] + 1024))
-    asked = left.offset[e[at], p[at]] + OFFSET
-    taken_off = [
-        factor.line for term in products.flow.beside if asked in term.left.asked[e[at]] for factor in term.factors
-    ]
-    if taken_off and kept and extra[e[at], k[at]]:  # the operand is right, and so what is taken off is not
-        line = taken_off[-1]
-    else:
-        line = line_of_change(run, links if kept else own, (), bits=None if bits is None else int(bits[0]))
-    line = line or products.flow.terms[int(products.term[p[at]])].line
-    return [products.seen("value", "weight", line, text, expected, values=values, p=p[at])]
+    asked = left.offset[at] + OFFSET
+    beside = [term for term in products.flow.beside if asked in term.left.asked[at[0]]]
+    taken_off = [factor.line for term in beside for factor in term.factors]
+    if taken_off and kept and added:  # the operand is right, and so what is taken off is not
+        return taken_off[-1]
+    return line_of_change(run, links if kept else own, (), bits=None if bits is None else int(bits[0]))
 
 
 def _chosen(run: Run, products: Products, use: Array, tensor: str, extra: Array | None) -> Array:
