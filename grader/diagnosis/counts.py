@@ -99,9 +99,8 @@ def _line(run: Run, parts: Sequence[Products], which: str, amiss: Array) -> tupl
     went = _loaded(run, one, amiss)  # so that it is not the loop that ends elsewhere
     if line := line_of_skip(run, inside) if missing and loops and went else None:
         return line, True
-    if (
-        missing and went and which == "start" and one.flow.terms
-    ):  # the first tiles are there, and later ones are multiplied
+    if missing and went and which == "start" and one.flow.terms:
+        # the first tiles are there, and later ones are multiplied
         return one.flow.terms[0].line, True
     if line := line_of_idle_product(run, [term.line for term in one.flow.terms]) if missing and not went else None:
         return line, True

@@ -21,8 +21,8 @@ LOOSE = 2e-3
 """How far rounding to fp16 may take a number off, relative to it."""
 POWERS = (1, 0, -1, 2)
 """Of a scale that an operand was made with, in the order in which they are tried."""
-
 NEARLY_ALL = 0.9
+"""So many of W's numbers are off alike where a kernel means them to be: that is not a mistake, if sums of X make up for it."""
 
 
 def check_values(run: Run, products: Products) -> tuple[list[Observation], Array]:

@@ -14,7 +14,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 import triton.language as tl
@@ -52,16 +52,14 @@ def launch(function: Any, grid: Sequence[int], size: int, arguments: Mapping[str
     """Runs every program of the grid, `size` together. Raises whatever keeps them from it, and memory is then to be thrown away.
 
     Neighbours along the first axis run together, as on a GPU: they mostly share what a loop's length depends on, and so stay together.
-    Where slices add up they run by their numbers, in which split_k.py expects them.
     function, arguments: as `program_loop.run` takes them.
     """
     dims = tell_grid(grid)
     programs = math.prod(dims)
-    order: Literal["C", "F"] = "C" if check.contributions else "F"
     for first in range(0, programs, size):
         check.divergences = 0
         numbers = np.arange(first, min(first + size, programs))
-        _run(function, arguments, np.stack(np.unravel_index(numbers, dims, order=order)).astype(np.int32), check)
+        _run(function, arguments, np.stack(np.unravel_index(numbers, dims, order="F")).astype(np.int32), check)
 
 
 def _run(function: Any, arguments: Mapping[str, Any], indices: np.ndarray, check: Lockstep) -> None:

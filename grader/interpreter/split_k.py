@@ -22,7 +22,7 @@ class Contributions:
 
     ranks: uint16 [rows, K], in which order a program loaded each k since its last addition, from 1; 0: it did not. A program has a row
     once it loads or adds. Lanes of one load are in the order of the tile. An access of several programs lists the lanes of one after
-    those of another.
+    those of another, the programs in any order.
     """
 
     def __init__(self, factor: Area, output: Area, programs: int) -> None:
@@ -75,7 +75,8 @@ class Contributions:
         lanes = np.arange(len(k), dtype=np.int32)
         self.lane_of[rows[::-1], k[::-1]] = lanes[::-1]  # of several lanes the first one stays
         first = self.lane_of[rows, k] == lanes
-        k, rows = k[first], rows[first]
+        order = np.argsort(rows[first], kind="stable")
+        k, rows = k[first][order], rows[first][order]
         known, start, count = np.unique(rows, return_index=True, return_counts=True)
         self.ranks[rows, k] = 1 + np.repeat(self.loaded[known] - start, count) + np.arange(len(k))
         self.loaded[known] += count

@@ -27,8 +27,8 @@ DIVIDED_BY = {"M": (16, 32, 64), "N": (8, 16, 32, 64), "K": (8, 16, 32, 64, 128)
 APART = {"M": 6, "N": 5, "K": 4}
 """How many times the next smaller of the cases' sizes a size is at most, from `APART_FROM` on, lest a range of sizes meets no case."""
 APART_FROM = 128
-MOST_PRODUCTS = 32_000_000
-"""Of a case: a kernel of one row of Y a program takes some 10 s for them on the interpreter, where a launch has 24."""
+MOST_PRODUCTS = 24_000_000
+"""Of a case: GPTQ programs of one row each, one after the other, made 25 million in the 24 s that a launch has on the interpreter."""
 
 
 def validate_lab(lab: Lab, folder: str) -> Iterator[str]:

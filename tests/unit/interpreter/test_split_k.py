@@ -51,3 +51,16 @@ def test_more_programs_that_load_than_are_kept_are_not_followed(monkeypatch):
         assert record.complete
         record.load(factor, np.arange(4), program)
     assert not record.complete
+
+
+def test_programs_of_one_access_come_in_any_order():
+    """As they do where neighbours along the grid's first axis run together."""
+    factor, output = area((2, 4), (4, 1)), area((2, 3), (3, 1))
+    record = Contributions(factor, output, 3)
+    record.begin(np.array([2, 0, 1]))
+    record.load(factor, np.array([1, 0, 2, 3]), np.array([2, 2, 0, 1]))
+    record.load(factor, np.array([2, 0, 3, 1]), np.array([2, 0, 1, 1]))
+    for program in range(3):
+        record.add(output, np.arange(6), np.ones(6, dtype=np.float16), program)
+    ranks = np.frombuffer(record.answer(), np.uint16)[12:24].reshape(3, 4)
+    assert ranks.tolist() == [[2, 0, 1, 0], [0, 2, 0, 1], [2, 1, 3, 0]]
