@@ -147,7 +147,7 @@ def test_the_outcome_is_that_of_a_sandbox_of_its_own(name):
     )
     done = compared(name, lab, text, InterpretOptions(1), without=dear)
     assert done is not None
-    assert done.launches > 5
+    assert done.launches >= 5
     assert done.differs == ()
     if name in ("right", "annotated", "truncation"):
         assert done.started == 1
