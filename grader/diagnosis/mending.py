@@ -191,9 +191,11 @@ def _right_lookups(run: Run, products: Products) -> set[int]:
 
 
 def goes_through(run: Run, products: Products, side: Side) -> bool:
-    """Whether an operand goes through its own rows, and every k that is needed once."""
+    """Whether an operand goes through its own rows, and every k that is needed once; of slices, whether all together do."""
     if not ((side.row == products.rows(side)[:, None]) | ~products.live).all():
         return False
+    if run.config.split_k > 1:
+        return _slices_go_through(run, products, side)
     for live, k, n in zip(products.live, side.k, products.n, strict=True):
         met, needed = k[live], np.flatnonzero(needed_of(run, int(n)))
         if side.operand.unit > 1:  # whose words are met once for each of their elements
@@ -201,6 +203,22 @@ def goes_through(run: Run, products: Products, side: Side) -> bool:
         if not np.array_equal(np.sort(met), needed):
             return False
     return True
+
+
+def _slices_go_through(run: Run, products: Products, side: Side) -> bool:
+    """Whether the programs that add to one tile load each element of its rows of an operand, and one of them each."""
+    lowest = int(products.store.offsets[products.store.active].min())
+    adding = {one.program for one in run.tape.stores if one.tensor == run.lab.output and one.lowest == lowest}
+    loads = [
+        load.offsets[load.active]
+        for program in adding & run.tape.programs.keys()
+        for load in run.tape.accesses[program]
+        if load.op == "load" and load.tensor == side.operand.tensor
+    ]
+    rows, k = side.operand.place(run.problem, np.concatenate(loads or [np.zeros(0, dtype=np.int64)]))
+    words = -(-run.sizes[2] // side.operand.unit)
+    loaded, times = np.unique(rows * words + k // side.operand.unit, return_counts=True)
+    return bool((times == 1).all() and len(loaded) == words * len(np.unique(rows)))
 
 
 def line_of_lack(

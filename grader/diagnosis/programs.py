@@ -235,12 +235,14 @@ def _missing(run: Run, tiles: TileMap | None, unwritten: Array) -> Observation:
 
 def _never_launched(run: Run, tiles: TileMap) -> str:
     """The first program beyond the grid that would store what is missing: where those of the grid go evenly from tile to tile, and those
-    beyond it would store all that is missing and nothing else. "" where not, or where programs ask how many they are."""
+    beyond it would store all that is missing and nothing else. "" where not, where programs ask how many they are, or where one of the
+    grid has a tile beyond Y, which may be what should lie where elements are missing."""
     (rows, columns), flat, axes = tiles.count, run.grid[1:] == (1, 1), ("0", "1", "2")
     more = rows * columns if flat else max(tiles.count)
     many = math.prod(size + more for size in run.grid if size > 1) > MAX_PLACES
     shared = any(node.op == "get_num_programs" for node in run.tape.nodes)
-    if many or shared or any(len(who) > run.config.split_k for who in tiles.stored.values()):
+    beyond = any(not one.active.any() for program in run.tape.programs for one in stores_to_output(run, program))
+    if many or shared or beyond or any(len(who) > run.config.split_k for who in tiles.stored.values()):
         return ""
     places = list(np.ndindex(*run.grid))
     for along in ((columns, 1), (1, rows)) if flat else ((FAR, 1),):  # by rows, by columns, or by two axes of the grid

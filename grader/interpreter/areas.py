@@ -22,6 +22,11 @@ PLACES, ALIGNMENT = 1 << 20, 512
 MOST_APART = 8
 """A tile may take every eighth element: eight numbers lie in a word of four bits each."""
 
+MOST_MOVES = 16
+"""Forms of tiles that are kept of a tensor."""
+
+Moves = tuple[dict[int, np.ndarray], list[np.ndarray]]
+
 
 class Area:
     """One pointer argument: a tensor inside a guarded buffer, and who wrote which of its elements.
@@ -33,7 +38,8 @@ class Area:
     `added`: of an output, how many atomics brought an element anything but zero. `reader`: of an output, one more than the program that
     loaded what nobody had written yet (-SEVERAL: several did), and `read_at` where. `apart`: by how much the numbers that several
     brought to an element differ, where rounding may explain it. `lanes`: of an output, by which lane of what tile an element was stored
-    to last, and after how many barriers; `readers`: the same of the last load.
+    to last, and after how many barriers; `readers`: the same of the last load. `moves`: what `along_axes` found out of tiles of a form,
+    wherever they begin.
     """
 
     def __init__(
@@ -65,6 +71,7 @@ class Area:
         self.lanes: np.ndarray | None = None
         self.readers: np.ndarray | None = None
         self.strayed = False
+        self.moves: dict[tuple[tuple[int, ...], bytes], Moves | None] = {}
         self.arrived = zlib.crc32(buffer)
         self.number = self.base = self.first = self.low = self.high = self.shift = 0
 
@@ -128,17 +135,39 @@ def along_axes(offsets: np.ndarray, area: Area) -> list[np.ndarray] | None:
     moves by something that is no stride of the tensor, nor a few of them, or two axes by the same.
     """
     corner = int(offsets.reshape(-1)[0])
+    apart = offsets - corner
+    key = (apart.shape, apart.tobytes())
+    if key not in area.moves:
+        if len(area.moves) >= MOST_MOVES:
+            area.moves.clear()
+        area.moves[key] = _moves(apart, area)
+    found = area.moves[key]
+    if found is None:
+        return None
+    moves, blockwise = found
+    start = _start(index_at(corner, area), {d: int(moved.max()) + 1 for d, moved in moves.items()}, area)
+    along = [np.full(offsets.shape, at) + moves.get(d, 0) for d, at in enumerate(start)]
+    for moved in blockwise:
+        for d in sorted(range(len(along)), key=lambda d: area.strides[d], reverse=True):
+            further, moved = np.divmod(moved, area.strides[d])
+            along[d] = along[d] + further
+    return along
+
+
+def _moves(apart: np.ndarray, area: Area) -> Moves | None:
+    """By how many elements of which dimension each lane lies apart from the first one, and along which axes by blocks of several; None as
+    for `along_axes`."""
     moves: dict[int, np.ndarray] = {}
-    reached = np.full(offsets.shape, corner)
+    reached = np.zeros_like(apart)
     uneven: list[tuple[int, np.ndarray]] = []
     blockwise: list[np.ndarray] = []
-    for axis in range(offsets.ndim):
-        line = offsets[(*(0,) * axis, slice(None), *(0,) * (offsets.ndim - axis - 1))]
+    for axis in range(apart.ndim):
+        line = apart[(*(0,) * axis, slice(None), *(0,) * (apart.ndim - axis - 1))]
         steps = np.abs(np.diff(line))
         if not steps.any():
             continue
         step = int(steps[steps > 0].min())
-        moved = (line - corner).reshape([-1 if at == axis else 1 for at in range(offsets.ndim)])
+        moved = line.reshape([-1 if at == axis else 1 for at in range(apart.ndim)])
         reached = reached + moved
         if len(area.shape) > 2 and (steps != step).any():  # columns of one block, then those of the next
             blockwise.append(moved)
@@ -153,15 +182,7 @@ def along_axes(offsets: np.ndarray, area: Area) -> list[np.ndarray] | None:
         if d is None:
             return None
         moves[d] = moved // area.strides[d]
-    if not (reached == offsets).all():
-        return None
-    start = _start(index_at(corner, area), {d: int(moved.max()) + 1 for d, moved in moves.items()}, area)
-    found = [np.full(offsets.shape, at) + moves.get(d, 0) for d, at in enumerate(start)]
-    for moved in blockwise:
-        for d in sorted(range(len(found)), key=lambda d: area.strides[d], reverse=True):
-            further, moved = np.divmod(moved, area.strides[d])
-            found[d] = found[d] + further
-    return found
+    return (moves, blockwise) if (reached == apart).all() else None
 
 
 def _dimension(step: int, area: Area, taken: Container[int], most: int) -> int | None:

@@ -15,10 +15,12 @@ Place = tuple[int | None, list[int]]
 
 
 class Findings:
-    """The findings of a launch, by line, fault, kind of access and tensor. `path`: the module, whose line numbers they carry."""
+    """The findings of a launch, by line, fault, kind of access and tensor. `path`: the module, whose line numbers they carry. `at`: the
+    place of what is judged afterwards; None while the kernel runs."""
 
     def __init__(self, path: str) -> None:
         self.path = path
+        self.at: Place | None = None
         self._found: dict[tuple[Any, ...], dict[str, Any]] = {}
         self._doubtful: dict[str, dict[tuple[Any, ...], dict[str, Any]]] = {}
 
@@ -39,6 +41,8 @@ class Findings:
 
     def here(self) -> Place:
         """The place where the kernel is."""
+        if self.at is not None:
+            return self.at
         line, *callers = lines_in(self.path) or [None]
         return line, callers  # type: ignore[return-value]
 

@@ -51,15 +51,22 @@ def interpret_one(
     few = recorded is None or 2 * len(recorded) <= math.prod(grid)
     if size > 1 and few and not (request.get("accesses") or request.get("alone")):
         given, answer = _Given(module, request, blobs), None
+        check: memory_check.MemoryCheck
         together = lockstep.Lockstep(
             given.areas, module.path, request.get("seconds"), poison_masked=given.poison_masked
         )
         together.contributions = _contributions(given, request)
         started = time.process_time()
         # Whatever goes wrong there is told by the launch one program after the other.
-        with contextlib.suppress(Exception), together.active():
-            lockstep.launch(module.jit.rewrite(), grid, size, given.arguments, together)
-            answer = _answer(given, together, started)
+        with contextlib.suppress(Exception):
+            with together.active():
+                lockstep.launch(module.jit.rewrite(), grid, size, given.arguments, together)
+            if together.log.disputed:
+                given, check = _judged(module, request, blobs, together.log)
+                check.contributions = together.contributions
+            else:
+                check = together
+            answer = _answer(given, check, started)
         if answer and recorded is None:
             return answer
         if answer:
@@ -116,6 +123,18 @@ def _answer(given: _Given, check: memory_check.MemoryCheck, started: float) -> t
         answer["contributions"] = True
         out.append(check.contributions.answer())
     return answer, out
+
+
+def _judged(
+    module: LoadedModule, request: dict[str, Any], blobs: list[bytes], log: lockstep.Log
+) -> tuple[_Given, memory_check.MemoryCheck]:
+    """What programs that ran together did, one program after the other, on tensors as they came."""
+    given = _Given(module, request, blobs)
+    check = memory_check.MemoryCheck(
+        given.areas, module.path, request.get("seconds"), math.prod(request["grid"]), given.poison_masked
+    )
+    lockstep.judged(log, request["grid"], check)
+    return given, check
 
 
 def _contributions(given: _Given, request: dict[str, Any]) -> Contributions | None:

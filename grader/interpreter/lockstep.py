@@ -5,15 +5,19 @@ pass of the kernel's Python does the work of a whole batch of programs (per_prog
 iterations of a loop, are run again in groups that stay together, which is possible before anything is stored.
 
 Only what needs no judgement is done here: loads of inputs inside them, stores of one program to elements of its own, additions by
-atomics whose answer nobody uses. Whatever else happens raises an exception, and the launch runs from its beginning one program after
-the other, where memory_check says what is wrong. So what comes out is what comes out there, but for the order of the additions.
+atomics whose answer nobody uses. Nothing that is stored is ever loaded here, so what is stored, and what is loaded beside a tensor, can
+be judged afterwards: it is logged, and made again one program after the other under memory_check (`judged`). Whatever else happens
+raises an exception, and the whole launch runs so from its beginning. So what comes out is what comes out there, but for the order of
+additions that nothing had to be said of.
 """
 
 from __future__ import annotations
 
 import math
+from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -22,9 +26,10 @@ from triton.runtime import interpreter
 from triton.runtime.interpreter import TensorHandle
 
 from grader.interpreter.areas import Area, area_of
-from grader.interpreter.memory_access import is_misaligned
-from grader.interpreter.memory_check import MemoryCheck
-from grader.interpreter.native_memory import NativeMemory, atomic_rmw, line_in, taken
+from grader.interpreter.launch_findings import Place
+from grader.interpreter.memory_access import MemoryAccess, is_misaligned
+from grader.interpreter.memory_check import MemoryCheck, is_index
+from grader.interpreter.native_memory import POISON_BYTE, NativeMemory, atomic_rmw, line_in, taken
 from grader.interpreter.per_program import Diverged, NeedsOneByOne, PerProgram, programs_of, stacked
 from grader.interpreter.program_loop import tell_grid
 from grader.interpreter.races import ADDS, SEVERAL, count_additions
@@ -38,6 +43,8 @@ MAX_DIVERGENCES = 12
 """How often the programs of a batch may part. A `while` that ends elsewhere in each of them would do it in each iteration."""
 SHARE = 0.25
 """Of a launch's time, what may be spent here before it is run one program after the other."""
+MOST_LOGGED = 1 << 24
+"""Lanes of accesses that are kept to be judged afterwards."""
 
 
 def batch_size(grid: Sequence[int], constants: dict[str, Any]) -> int:
@@ -65,7 +72,7 @@ def launch(function: Any, grid: Sequence[int], size: int, arguments: Mapping[str
 def _run(function: Any, arguments: Mapping[str, Any], indices: np.ndarray, check: Lockstep) -> None:
     """One batch. indices: [3, programs]."""
     interpreter.interpreter_builder.grid_idx = tuple(PerProgram(axis[:, None]) for axis in indices)
-    before, check.programs = check.writes, indices.shape[1]
+    before, check.programs, log, noted = check.writes, indices.shape[1], check.log.mark(), len(check.stores)
     check.numbers = np.ravel_multi_index(tuple(indices), interpreter.interpreter_builder.grid_dim)
     if check.contributions:
         check.contributions.begin(check.numbers)
@@ -73,18 +80,101 @@ def _run(function: Any, arguments: Mapping[str, Any], indices: np.ndarray, check
         function(**arguments)
     except Diverged as parting:
         check.divergences += 1
-        if check.writes > before or check.divergences > MAX_DIVERGENCES:
+        if check.divergences > MAX_DIVERGENCES or (check.writes > before and check.contributions):
             raise
+        check.log.back_to(log)
+        if check.writes > before:  # which is left out when it is judged
+            check.log.dispute("programs that part after they stored")
+            del check.stores[noted:]
         values, group = np.unique(parting.values, return_inverse=True)
         for number in range(len(values)):
             _run(function, arguments, indices[:, group == number], check)
 
 
+def judged(log: Log, grid: Sequence[int], check: MemoryCheck) -> None:
+    """Makes what was logged of a launch again, one program after the other, under `check`, whose tensors are as they were before it."""
+    dims, builder = tell_grid(grid), interpreter.interpreter_builder
+    with check.active():
+        for program, accesses in sorted(log.by_program().items()):
+            builder.set_grid_idx(*map(int, np.unravel_index(program, dims)))
+            for access, row in accesses:
+                check.found.at = access.place
+                access.again(interpreter._interpreter, row, check)
+    check.found.at = None
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Logged:
+    """An access of some programs, `numbers`, or a barrier, which has no pointers. pointers, mask, values: [programs, ...], as the
+    interpreter's memory functions take them, and `how` what else they take; of a load `values` is its width alone, in bytes: what it
+    brings is known, and what it is judged by is where it goes. operation: load, store, atomic_rmw or barrier."""
+
+    operation: str
+    place: Place
+    numbers: np.ndarray
+    pointers: np.ndarray | None = None
+    mask: np.ndarray | None = None
+    values: Any = None
+    how: tuple[Any, ...] = ()
+
+    def again(self, memory: Any, row: int, check: MemoryCheck) -> None:
+        """The access of one of the programs."""
+        if self.pointers is None or self.mask is None:
+            check.barrier()
+        elif self.operation == "load":
+            check.check(MemoryAccess("load", int(self.numbers[row]), self.pointers[row], self.mask[row], self.values))
+        elif self.operation == "store":
+            memory.store(self.pointers[row], self.values[row], self.mask[row])
+        else:
+            operation, order = self.how
+            memory.atomic_rmw(operation, self.pointers[row], self.values[row], self.mask[row], order)
+
+
+class Log:
+    """What programs of a launch did that may have to be judged, in the order of each program. disputed: whether it has to be."""
+
+    def __init__(self) -> None:
+        self.disputed = False
+        self._accesses: list[Logged] = []
+        self._room = MOST_LOGGED
+
+    def add(self, one: Logged) -> None:
+        """Keeps it, while there is room: what is not complete can be judged no more."""
+        self._room -= one.numbers.size if one.pointers is None else one.pointers.size
+        if self._room < 0:
+            self._accesses.clear()
+        else:
+            self._accesses.append(one)
+
+    def dispute(self, why: str) -> None:
+        """Something has to be judged. Raises NeedsOneByOne where it cannot be any more."""
+        if self._room < 0:
+            raise NeedsOneByOne(why)
+        self.disputed = True
+
+    def mark(self) -> tuple[int, bool, int]:
+        """For `back_to`."""
+        return len(self._accesses), self.disputed, self._room
+
+    def back_to(self, mark: tuple[int, bool, int]) -> None:
+        """Forgets what came after."""
+        count, self.disputed, self._room = mark
+        del self._accesses[count:]
+
+    def by_program(self) -> dict[int, list[tuple[Logged, int]]]:
+        """For each program its accesses, and which row of theirs is its own."""
+        found: dict[int, list[tuple[Logged, int]]] = defaultdict(list)
+        for one in self._accesses:
+            for row, program in enumerate(one.numbers.tolist()):
+                found[program].append((one, row))
+        return found
+
+
 class Lockstep(MemoryCheck):
-    """Follows one launch of batches. Raises NeedsOneByOne at the first access that would have to be judged.
+    """Follows one launch of batches. Raises NeedsOneByOne at the first access that would have to be judged before the next.
 
     programs: how many are in the batch that runs; numbers: which along the grid. writes: stores and atomics so far.
-    divergences: of the batch, so far. stores: of each program what recording.py notes of one.
+    divergences: of the batch, so far. stores: of each program what recording.py notes of one. log: what may have to be judged at the end.
     """
 
     def __init__(self, areas: Sequence[Area], path: str, seconds: float | None, *, poison_masked: bool) -> None:
@@ -92,6 +182,7 @@ class Lockstep(MemoryCheck):
         self.writes = self.divergences = 0
         self.numbers = np.zeros(0, dtype=np.int64)
         self.stores: list[list[Any]] = []
+        self.log = Log()
 
     @contextmanager
     def active(self) -> Iterator[None]:
@@ -114,19 +205,24 @@ class Lockstep(MemoryCheck):
     def _broken(self, kind: str, promised: int, seen: tuple[int, ...]) -> None:
         raise NeedsOneByOne("a promise that is not kept")
 
-    def locate(self, pointers: np.ndarray, mask: np.ndarray, width: int) -> tuple[Area | None, np.ndarray, np.ndarray]:
-        """The tensor of an access, None if no lane is active; the elements of its buffer; and the real addresses."""
+    def barrier(self) -> None:
+        """Of each program of the batch."""
+        self.log.add(Logged("barrier", self.found.here(), self.numbers))
+
+    def locate(
+        self, pointers: np.ndarray, mask: np.ndarray, width: int
+    ) -> tuple[Area | None, np.ndarray, np.ndarray, bool]:
+        """The tensor of an access, None if no lane is active; the elements of its buffer; the real addresses; and whether all lie in it."""
         active = pointers[mask]
         if not active.size:
-            return None, active, pointers
+            return None, active, pointers, True
         area, between = area_of(active, self.areas)
         if area is None:
             raise NeedsOneByOne("an access near no tensor, or to several")
         if is_misaligned(active, width):
             raise NeedsOneByOne("a misaligned access")
-        if not (between and area.dense and width == area.width) and not area.good(active, width).all():
-            raise NeedsOneByOne("an access outside")
-        return area, area.offsets(active) // area.width, pointers + np.uint64(area.shift)
+        inside = (between and area.dense and width == area.width) or bool(area.good(active, width).all())
+        return area, area.offsets(active) // area.width, pointers + np.uint64(area.shift), inside
 
     def note(self, op: str, area: Area, elements: np.ndarray, mask: np.ndarray) -> None:
         """A store of each program of the batch that has active lanes."""
@@ -146,14 +242,19 @@ class _LockstepMemory(NativeMemory):
         self._check = check
 
     def load(self, pointers: Any, mask: Any, other: Any, dtype: Any) -> Any:
-        programs = programs_of(pointers, mask, other)
+        programs, index = programs_of(pointers, mask, other), is_index(dtype, pointers)
         if programs is not None:
             shape = pointers.shape
             pointers, mask, other = (stacked(value, programs, shape) for value in (pointers, mask, other))
         everywhere = np.broadcast_to(mask, pointers.shape)
-        area, elements, real = self._check.locate(pointers, everywhere, np.dtype(dtype).itemsize)
+        area, elements, real, inside = self._check.locate(pointers, everywhere, np.dtype(dtype).itemsize)
         if area is not None and area.output:
             raise NeedsOneByOne("a load of what is written")
+        if area is not None and not inside:
+            if index:
+                raise NeedsOneByOne("an index from outside")
+            loaded = self._load_beside(area, (pointers, everywhere, other), dtype, programs)
+            return loaded if programs is None else PerProgram(loaded)
         if area is not None and self._check.contributions:
             if programs is None:
                 self._check.contributions.load_by_all(area, elements, self._check.numbers)
@@ -165,36 +266,68 @@ class _LockstepMemory(NativeMemory):
             loaded = self._memory.load(real, mask, other, dtype)
         return loaded if programs is None else PerProgram(loaded)
 
+    def _load_beside(self, area: Area, lanes: tuple[Any, Any, Any], dtype: Any, programs: int | None) -> np.ndarray:
+        """What a load finds some of whose lanes lie in no element of the tensor, as one program finds it. lanes: pointers, mask, other."""
+        check, width = self._check, np.dtype(dtype).itemsize
+        pointers, mask = (
+            (stacked(one, check.programs, np.shape(one)) for one in lanes[:2]) if programs is None else lanes[:2]
+        )
+        bad = np.zeros(mask.shape, dtype=bool)
+        bad[mask] = ~area.good(pointers[mask], width)
+        some = bad.reshape(len(bad), -1).any(axis=1)
+        check.log.add(Logged("load", check.found.here(), check.numbers[some], pointers[some], mask[some], width))
+        check.log.dispute("a load outside")
+        if check.contributions:
+            followed = mask & _near(area, pointers, mask, width)
+            elements = area.offsets(pointers[followed]) // area.width
+            check.contributions.load(area, elements, check.numbers[np.nonzero(followed)[0]])
+        pointers, mask, other = lanes
+        offsets = area.offsets(pointers)
+        stray = mask & ((offsets < 0) | (offsets > area.size - width))
+        real = np.where(stray, np.uint64(area.base), pointers) + np.uint64(area.shift)
+        loaded = np.array(self._load(check.areas, real, mask & ~stray, other, dtype))
+        loaded[stray] = np.full(width, POISON_BYTE, dtype=np.uint8).view(dtype)[0]
+        return loaded
+
     def store(self, pointers: Any, values: Any, mask: Any) -> None:
         pointers, values, mask = self._of_all(pointers, values, mask)
-        area, elements, real = self._check.locate(pointers, mask, values.itemsize)
+        area, elements, real, inside = self._check.locate(pointers, mask, values.itemsize)
         if area is None:
             return
         writer = self._writer(area, values.itemsize)
-        lanes = np.arange(1, len(elements) + 1)
-        if writer[elements].any():
-            raise NeedsOneByOne("a store to what was written before")
-        writer[elements] = lanes
-        if (writer[elements] != lanes).any():
-            raise NeedsOneByOne("two stores to an element")
-        self._memory.store(real, values, mask)
+        lanes, log = np.arange(1, len(elements) + 1), self._check.log
+        log.add(Logged("store", self._check.found.here(), self._check.numbers, pointers, mask, values))
+        if not inside:
+            log.dispute("a store outside")
+        elif writer[elements].any():
+            log.dispute("a store to what was written before")
+        else:
+            writer[elements] = lanes
+            if (writer[elements] != lanes).any():
+                log.dispute("two stores to an element")
+        if not log.disputed:
+            self._memory.store(real, values, mask)
         self._check.note("store", area, elements, mask)
 
     def atomic_rmw(self, operation: Any, pointers: Any, values: Any, mask: Any, order: Any) -> Any:
         if operation.name not in ADDS or self._within_a_program():
             raise NeedsOneByOne("an atomic that does not add, or not to what other programs add to")
         pointers, values, mask = self._of_all(pointers, values, mask)
-        area, elements, real = self._check.locate(pointers, mask, values.itemsize)
-        if area is not None:
-            writer = self._writer(area, values.itemsize)
-            if area.poisoned or (writer[elements] > 0).any():
-                raise NeedsOneByOne("an addition to what was stored, or to what nothing was")
+        area, elements, real, inside = self._check.locate(pointers, mask, values.itemsize)
+        if area is None:
+            return _UnknownAnswer(values.itemsize)
+        writer, log, numbers = self._writer(area, values.itemsize), self._check.log, self._check.numbers
+        log.add(Logged("atomic_rmw", self._check.found.here(), numbers, pointers, mask, values, (operation, order)))
+        if not inside or area.poisoned or (writer[elements] > 0).any():
+            log.dispute("an addition outside, to what was stored, or to what nothing was")
+        else:
             writer[elements] = SEVERAL
             count_additions(area, elements, values[mask], np.ones(len(elements), dtype=bool))
-            self._check.note(f"atomic {operation.name}".lower(), area, elements, mask)
-            if self._check.contributions:
-                self._check.contributions.add(area, elements, values[mask], self._check.numbers[np.nonzero(mask)[0]])
-        for of_one in zip(real, values, mask, strict=True):
+        self._check.note(f"atomic {operation.name}".lower(), area, elements, mask)
+        if self._check.contributions:
+            near = _near(area, pointers, mask, values.itemsize)[mask]
+            self._check.contributions.add(area, elements[near], values[mask][near], numbers[np.nonzero(mask)[0][near]])
+        for of_one in zip(real, values, mask, strict=True) if not log.disputed else ():
             atomic_rmw(self._memory, operation, *of_one, order)
         return _UnknownAnswer(values.itemsize)
 
@@ -215,6 +348,15 @@ class _LockstepMemory(NativeMemory):
         if area.writer is None:
             area.writer = np.zeros(len(area.valid), dtype=np.int64)
         return area.writer
+
+
+def _near(area: Area, pointers: np.ndarray, mask: np.ndarray, width: int) -> np.ndarray:
+    """bool [programs, ...]: the lanes of programs of which all active ones lie in the tensor's buffer, of tensor or guard: where one does
+    not, what an access adds to slices is not followed."""
+    offsets = area.offsets(pointers)
+    astray = mask & ((offsets < 0) | (offsets > area.size - width))
+    whole = ~astray.reshape(len(mask), -1).any(axis=1)
+    return np.broadcast_to(whole.reshape(-1, *(1,) * (mask.ndim - 1)), mask.shape)
 
 
 class _UnknownAnswer:

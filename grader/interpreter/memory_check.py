@@ -88,7 +88,7 @@ class MemoryCheck:
         LoopEvents.iteration, LoopEvents.before, LoopEvents.barrier = (
             self._iteration,
             self._before_loop,
-            self.races.threads.barrier,
+            self.barrier,
         )
         BrokenPromises.report = self._broken
         self._set_clock()
@@ -147,6 +147,10 @@ class MemoryCheck:
         among = f", when {self.ended} of its {self.programs} programs had ended" if self.ended >= FEW else ""
         self.out_of_time = LaunchEnded("time", f"did not finish within {spent:.0f} s on the interpreter{among}")
         raise self.out_of_time
+
+    def barrier(self) -> None:
+        """The program that runs is at one."""
+        self.races.threads.barrier()
 
     def findings(self) -> list[dict[str, Any]]:
         """What was found, as JSON: one entry for each line, tensor and fault."""
@@ -303,7 +307,7 @@ def _poisoning(load: Any) -> Any:
     return create_masked_load
 
 
-def _is_index(dtype: Any, pointers: Any) -> bool:
+def is_index(dtype: Any, pointers: Any) -> bool:
     """Whether a load can bring numbers that say where to go on: whole ones of at least 32 bits, not a tile of them."""
     return np.dtype(dtype).kind in "iu" and np.dtype(dtype).itemsize >= 4 and np.ndim(pointers) < 2
 
@@ -326,7 +330,7 @@ class _Watched(NativeMemory):
         width, known = np.dtype(dtype).itemsize, len(self._check.found)
         real, allowed, stray = self._check.check(MemoryAccess("load", self._program(), pointers, mask, width))
         loaded = self._load(self._check.areas, real, allowed, other, dtype)
-        if len(self._check.found) != known and self._check.misled is None and _is_index(dtype, pointers):
+        if len(self._check.found) != known and self._check.misled is None and is_index(dtype, pointers):
             self._check.misled = self._check.found.last_tensor() or "its tensors"
             self._check.iterations = 0
         if stray is not None:

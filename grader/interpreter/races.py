@@ -58,7 +58,7 @@ class Races:
         """Whether something is made of what an atomic gives back, which is of an output or was another program's."""
         if access.kind != "atomic" or not (access.area.output or access.of_other_programs.any()):
             return False
-        return line_in(self.found.path) in lines_of_use(self.found.path)
+        return self.found.here()[0] in lines_of_use(self.found.path)
 
     def _check_programs(self, access: MemoryAccess, *, used: bool) -> None:
         """What other programs wrote, and this one adds to, changes, or writes again."""

@@ -1,10 +1,11 @@
-"""Programs that run together leave what they leave one after the other; what would have to be judged is done one after the other."""
+"""Programs that run together leave what they leave one after the other, and what is wrong with them is told in the same words."""
 
 from __future__ import annotations
 
 import pickle
 import subprocess
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
@@ -56,6 +57,7 @@ for name, request, blobs in requests:
     assert first == second, (name, first, second)
     sums = first.get("additions", 0) > 1  # by atomics, in another order
     assert list(map(len, after)) == list(map(len, expected)), name  # what is added, slice by slice, as well
+    assert "record" not in request or after[-1] == expected[-1], name
     for one, other in zip(after[: len(blobs)], expected[: len(blobs)], strict=True):
         same = one == other
         if sums and not same:
@@ -67,8 +69,9 @@ for name, request, blobs in requests:
 """
 
 
-def both(lab_id: str, source: Path, folder: Path, *names: str) -> dict[str, bool]:
-    """By launch, whether its programs ran together; asserts that each comes to the same both ways. names: of the cases."""
+def both(lab_id: str, source: Path, folder: Path, *names: str, record: Sequence[int] = ()) -> dict[str, bool]:
+    """By launch, whether its programs ran together; asserts that each comes to the same both ways. names: of the cases. record: programs
+    to be recorded, in a launch of their own."""
     lab = get_lab(lab_id)
     built = read_by_triton(lab, read(source, [lab]).labs[lab_id], BuildOptions((90,), "check", 1))
     assert isinstance(built, KernelBundle)
@@ -82,7 +85,10 @@ def both(lab_id: str, source: Path, folder: Path, *names: str) -> dict[str, bool
             if one.name == lab.output and zeroed:
                 one.tensor.zero_()
         request = _request(lab, built, problem, case, config, buffers, InterpretOptions(1))
-        requests.append((f"{case}:{config}", request, [one.buffer.numpy().tobytes() for one in buffers]))
+        blobs = [one.buffer.numpy().tobytes() for one in buffers]
+        requests.append((f"{case}:{config}", request, blobs))
+        if record:
+            requests.append((f"{case}:{config}:record", {**request, "record": list(record)}, blobs))
     path = folder / "launches"
     path.write_bytes(pickle.dumps((built.made.kernel, built.made.text, requests)))
     script = BOTH.format(path=str(path))
@@ -178,18 +184,52 @@ def test_what_a_helper_got_from_an_atomic_is_judged(use, together, tmp_path):
 @pytest.mark.parametrize(
     "line",
     [
-        "    tl.store(y_ptr, (pid * 0).to(tl.float16))\n",
         "    tl.load(y_ptr)\n",
         "    tl.store(x_ptr, 0.0)\n",
         "    if tl.atomic_add(y_ptr, 0.0) == 5.0:\n        return\n",
-        "    tl.load(x_ptr - 1)\n",
         "    tl.assume(pid < 1)\n",
         "    pid = tl.multiple_of(pid, 2)\n",
+        "    pid += tl.load(x_ptr.to(tl.pointer_type(tl.int32)) - 2) * 0\n",
     ],
-    ids=["two programs store", "output read", "input changed", "answer used", "outside", "assumed", "promised"],
+    ids=["output read", "input changed", "answer used", "assumed", "promised", "index from outside"],
 )
-def test_what_is_judged_runs_one_after_the_other(line, tmp_path):
+def test_what_is_judged_at_once_runs_one_after_the_other(line, tmp_path):
     assert not any(both("w8a8", edited(tmp_path, (PID, PID + line)), tmp_path, "n_tail").values())
+
+
+MASK = "mask=(offs_m[:, None] < M) & (offs_n[None, :] < N)"
+STORE = f"    tl.store(y_ptrs, y.to(tl.float16), {MASK})\n"
+ACROSS = f"    tl.store(tl.trans(y_ptrs), tl.trans(y.to(tl.float16)) + 1, mask=tl.trans({MASK.removeprefix('mask=')}))\n"
+JUDGED = {
+    "two programs store": (PID, "    tl.store(y_ptr, (pid * 0).to(tl.float16))\n"),
+    "two programs store other numbers": (PID, "    tl.store(y_ptr, pid.to(tl.float16))\n"),
+    "lanes store other numbers": (PID, "    tl.store(y_ptr + tl.arange(0, 16) // 2, tl.arange(0, 16).to(tl.float16))\n"),
+    "outside": (PID, "    tl.load(x_ptr - 1)\n"),
+    "of all programs outside": (PID, "    tl.load(x_ptr - tl.arange(0, 16))\n"),
+    "far outside": (PID, "    tl.load(x_ptr - pid * 100000)\n"),
+    "of some programs outside": (PID, "    tl.load(x_ptr - (pid % 2) * 100000 + tl.arange(0, 16) * K)\n"),
+    "stored outside": (PID, "    tl.store(y_ptr - 1 - pid, 0.0)\n"),
+    "stored far outside": (PID, "    tl.store(y_ptr - 100000 * pid, 0.0)\n"),
+    "added outside": (PID, "    tl.atomic_add(y_ptr - 1, 1.0)\n"),
+    "added to what nothing is in": (PID, "    tl.atomic_add(y_ptr, 0.0)\n"),
+    "added to what is stored": (STORE, "    tl.atomic_add(y_ptr, 1.0)\n"),
+    "stored by other threads": (STORE, ACROSS),
+    "stored behind a barrier": (STORE, "    tl.debug_barrier()\n" + ACROSS),
+    "part after they stored": (STORE, f"    if pid % 2 == 0:\n    {STORE}"),
+}
+
+
+@pytest.mark.parametrize("kind", JUDGED)
+def test_what_is_judged_afterwards_runs_together(kind, tmp_path):
+    after, lines = JUDGED[kind]
+    assert all(both("w8a8", edited(tmp_path, (after, after + lines)), tmp_path, "n_tail", record=(0, 3)).values())
+
+
+@pytest.mark.parametrize("line", ["tl.load(x_ptr - pid * 100000)", "tl.load(x_ptr - 1 - tl.program_id(1))", "tl.atomic_add(y_ptr - 1 - 100000 * pid, 1.0)"])
+def test_slices_of_what_is_judged_afterwards_are_followed(line, tmp_path):
+    path = tmp_path / "w4a16.py"
+    path.write_text(SPLIT.replace(ADDED, f"{ADDED}        {line}\n").replace(PID, f"{PID}    {line}\n"), encoding="utf-8")
+    assert all(both("w4a16", path, tmp_path, "odd_m", "every_config").values())
 
 
 GRID = """
