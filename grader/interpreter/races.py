@@ -13,7 +13,6 @@ from grader.interpreter.atomic_answers import lines_of_use
 from grader.interpreter.differences import SAME, changes, differ
 from grader.interpreter.launch_findings import Findings
 from grader.interpreter.memory_access import MemoryAccess
-from grader.interpreter.native_memory import line_in
 from grader.interpreter.split_k import Contributions
 from grader.interpreter.threads import Threads
 

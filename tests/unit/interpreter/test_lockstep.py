@@ -225,7 +225,10 @@ def test_what_is_judged_afterwards_runs_together(kind, tmp_path):
     assert all(both("w8a8", edited(tmp_path, (after, after + lines)), tmp_path, "n_tail", record=(0, 3)).values())
 
 
-@pytest.mark.parametrize("line", ["tl.load(x_ptr - pid * 100000)", "tl.load(x_ptr - 1 - tl.program_id(1))", "tl.atomic_add(y_ptr - 1 - 100000 * pid, 1.0)"])
+@pytest.mark.parametrize(
+    "line",
+    ["tl.load(x_ptr - pid * 100000)", "tl.load(x_ptr - 1 - tl.program_id(1))", "tl.atomic_add(y_ptr - 1 - 100000 * pid, 1.0)"],
+)
 def test_slices_of_what_is_judged_afterwards_are_followed(line, tmp_path):
     path = tmp_path / "w4a16.py"
     path.write_text(SPLIT.replace(ADDED, f"{ADDED}        {line}\n").replace(PID, f"{PID}    {line}\n"), encoding="utf-8")
