@@ -14,6 +14,7 @@ import numpy as np
 
 from grader.diagnosis.definition import (
     address_nodes,
+    in_one_loop,
     inside_loop,
     line_of_exchange,
     line_of_step,
@@ -25,7 +26,7 @@ from grader.diagnosis.definition import (
 from grader.diagnosis.fit import fit, named
 from grader.diagnosis.lookups import check_index
 from grader.diagnosis.looping import line_of_bound
-from grader.diagnosis.mending import line_of_operand, line_of_place
+from grader.diagnosis.mending import line_of_operand, line_of_operands_mask, line_of_place
 from grader.diagnosis.observation import Observation, span
 from grader.diagnosis.provenance import Array
 from grader.diagnosis.relation import Products, Run, Side, element, first_of, index_elements, load_of, needed_of
@@ -37,7 +38,7 @@ class _Coefficients:
     """A side's offsets, in elements: row * r + lane * j + step * iteration + base, of the multiplications of one line.
 
     depth: how many elements along k a tile has. rows_vary, moves: whether there are several rows, and several iterations, to tell by.
-    alone: whether the program multiplies in this line alone.
+    alone: whether each iteration takes one tile.
     """
 
     row: int
@@ -72,22 +73,43 @@ class _Walk:
     def found(self) -> _Coefficients | None:
         """The coefficients; None where no combination fits, or the tensor has no strides."""
         products, side, unit = self.products, self.side, self.side.operand.unit
-        lines = [self.run.tape.nodes[term.node].line for term in products.flow.terms]
-        use = np.array([lines[t] == lines[0] for t in products.term], dtype=bool)
-        use &= side.asked.all(axis=0)
+        use = self.of_first_line.copy()
+        reached = products.alive[:, use].any(axis=1)  # the elements of Y whose products these are
+        use &= side.asked[reached].all(axis=0)
         depth = len(np.unique(products.lane[use] // unit))  # of the tile, whatever becomes of its products
-        use &= products.alive.all(axis=0)
+        use &= products.alive[reached].all(axis=0)
         if side.operand.index and use.any():  # each iteration begins where the index says
             use &= products.iteration == products.iteration[use].min()
         if not use.any() or not side.operand.strides or self.alternates:
             return None
-        rows, iteration, lanes = products.rows(side), products.iteration[use], products.lane[use] // unit
-        made = fit(side.offset[:, use], {"row": rows[:, None], "lane": lanes[None, :], "step": iteration[None, :]})
+        rows, iteration, lanes = products.rows(side)[reached], products.iteration[use], products.lane[use] // unit
+        made = fit(
+            side.offset[reached][:, use], {"row": rows[:, None], "lane": lanes[None, :], "step": iteration[None, :]}
+        )
         if made is None:
             return None
-        vary, moves = bool((rows != rows[0]).any()), products.iterates and bool((iteration != iteration[0]).any())
+        place = products.flow.terms[0].place
+        iterates = place and in_one_loop(self.run.text, *place, products.store.line)
+        vary, moves = bool((rows != rows[0]).any()), bool(iterates and (iteration != iteration[0]).any())
         base = made[""] - (0 if vary else int(rows[0]) * self.strides[0])
-        return _Coefficients(made["row"], made["lane"], made["step"], base, depth, vary, moves, len(set(lines)) == 1)
+        return _Coefficients(made["row"], made["lane"], made["step"], base, depth, vary, moves, self.alone)
+
+    @cached_property
+    def of_first_line(self) -> Array:
+        """bool [P]: the products of the line that multiplies first."""
+        places = [term.place for term in self.products.flow.terms]
+        return np.array([places[t] == places[0] for t in self.products.term], dtype=bool)
+
+    @cached_property
+    def alone(self) -> bool:
+        """Whether the program multiplies in one line, or in several of a loop what one load in it brings."""
+        terms = self.products.flow.terms
+        numbers = self.side.node[np.unique(self.products.term, return_index=True)[1]].tolist()
+        loads = [self.run.load_of(number, self.side.operand.tensor) for number in numbers]
+        lines = [load.line for load in loads if load is not None and load.line is not None]
+        loops = [loop_around(self.run.text, line) or loop_around(self.run.text, line.caller or 0) for line in lines]
+        beside = {(line, line.caller) for line, loop in zip(lines, loops, strict=True) if loop is loops[0]}
+        return len({term.place for term in terms}) == 1 or (loops[:1] != [None] and len(beside) == 1)
 
     @property
     def alternates(self) -> bool:
@@ -240,7 +262,7 @@ class _Walk:
         return [load for at in places for p in at if (load := load_of(self.run, self.side, int(p)))]
 
     def covered(self, iteration: int) -> Array:
-        here = (self.products.iteration == iteration) & self.side.asked[0]
+        here = (self.products.iteration == iteration) & self.side.asked[0] & self.of_first_line
         covered: Array = (self.side.k[0][here][:, None] + np.arange(self.side.operand.unit)).reshape(-1)
         return covered
 
@@ -276,6 +298,8 @@ def _other_row(walk: _Walk, wrong: Array) -> Observation:
         bound = line_of_bound(
             run, products.program, inside, "stop" if products.iteration[p] or later else "start", asked
         )
+        if (products.live & ~wrong)[e, products.term == products.term[p]].any():  # so that this iteration is needed
+            bound = line_of_operands_mask(run, products, side, p, wrong)
         # of a store in that loop, what decides when it is made may be wrong as well
         line = line if loop_around(run.text, inside) in loops_around(run.text, stored) else bound or line
     text = f"for {products.element(e)}, {element(run, side, e, p)} is multiplied"

@@ -8,7 +8,6 @@ import numpy as np
 
 from grader.diagnosis.addresses import line_between_slices
 from grader.diagnosis.definition import (
-    address_nodes,
     inside_loop,
     is_cut,
     line_of_condition,
@@ -20,12 +19,11 @@ from grader.diagnosis.definition import (
 from grader.diagnosis.fit import named
 from grader.diagnosis.flow import Term
 from grader.diagnosis.looping import line_of_bound, line_of_rounds, line_of_slice
-from grader.diagnosis.mending import lanes_in, line_of_mask, line_of_place
+from grader.diagnosis.mending import line_of_operands_mask, line_of_place
 from grader.diagnosis.observation import Number, Observation, place_in, plain, span
 from grader.diagnosis.provenance import Array
 from grader.diagnosis.relation import Products, Run, Side, element, load_of, needed_of
 from grader.diagnosis.stores import stores_to_output
-from grader.diagnosis.tape import Node
 
 
 def check_counts(run: Run, parts: Sequence[Products]) -> list[Observation]:
@@ -67,8 +65,9 @@ def _times_met(products: Products, e: int, needed: Array) -> Array:
     unit = right.operand.unit
     met = left.live[e] & right.live[e] & products.alive[e] & (left.k[e] // unit == right.k[e] // unit)
     met &= (left.k[e] >= 0) & (left.k[e] < len(needed))
-    line = np.array([term.line or 0 for term in products.flow.terms])[products.term]
-    each = [np.bincount(left.k[e][met & (line == one)], minlength=len(needed)) for one in np.unique(line)]
+    places = [term.place for term in products.flow.terms]
+    of_term = np.array([places.index(place) for place in places], dtype=np.int64)[products.term]
+    each = [np.bincount(left.k[e][met & (of_term == one)], minlength=len(needed)) for one in np.unique(of_term)]
     parts = len(each) > 1 and all(np.array_equal(one, needed) for one in each)
     return each[0] if parts else np.bincount(left.k[e][met], minlength=len(needed))
 
@@ -84,12 +83,14 @@ def _together(run: Run, parts: Sequence[Products]) -> str:
 
 
 def _line(run: Run, parts: Sequence[Products], which: str, amiss: Array) -> tuple[int | None, bool]:
-    """Where it is decided which k are met: the condition of a multiplication; where the start, or the stop, of the loop over k was made;
-    of slices without such a loop, their place along k. Of some elements of each word alone, the loop over these. And whether that was not
-    tried."""
+    """Where it is decided which k are met: a load of what was loaded before; the condition of a multiplication; where the start, or the
+    stop, of the loop over k was made; of slices without such a loop, their place along k. Of some elements of each word alone, the loop
+    over these. And whether that was not tried."""
     one, inside = parts[0], inside_loop(run, parts[0])
     outer = {loop.lineno for loop in loops_around(run.text, one.store.line or 0)}
     loops = [loop.lineno for loop in loops_around(run.text, inside) if loop.lineno not in outer]
+    if line := _line_of_load_again(run, one):
+        return line, True
     if loops and len(np.unique(amiss % one.right.operand.unit)) < one.right.operand.unit:
         return loops[0], False
     if line := _line_of_condition(run, parts, amiss):
@@ -116,6 +117,16 @@ def _line(run: Run, parts: Sequence[Products], which: str, amiss: Array) -> tupl
     right = numbers_behind(run, one.store)
     line = line_of_bound(run, one.program, inside, which if one.flow.terms else "stop", right) or one.store.line
     return line, True
+
+
+def _line_of_load_again(run: Run, one: Products) -> int | None:
+    """A load of X that brings what another line has loaded, for another multiplication of the same sum."""
+    loads = [load_of(run, one.left, int(np.argmax(one.term == term))) for term in np.unique(one.term[one.live[0]])]
+    known = [load for load in loads if load is not None and load.active.any()]
+    for first, second in zip(known, known[1:], strict=False):
+        if first.line != second.line and np.array_equal(first.offsets, second.offsets):
+            return second.line
+    return None
 
 
 def _loaded(run: Run, one: Products, k: Array) -> bool:
@@ -148,7 +159,7 @@ def _line_of_reach(run: Run, parts: Sequence[Products], twice: Array) -> int | N
         again, whole = np.isin(k, twice), part.live[0, tile][k < run.sizes[2]].all()
         if whole and again.any() and not again[0] and int(k[again].min()) in begins:
             wrong = part.left.live & np.isin(part.left.k, twice)
-            return _line_of_mask(run, part, part.left, int(tile[again][0]), wrong)
+            return line_of_operands_mask(run, part, part.left, int(tile[again][0]), wrong)
     return None
 
 
@@ -171,7 +182,7 @@ def _missing(run: Run, parts: Sequence[Products], e: int, missing: Array, where:
         if np.isin(missing // unit, words[masked]).all():
             p = int(np.flatnonzero(masked & np.isin(words, missing // unit))[0])
             access = load_of(run, side, p)
-            line = _line_of_mask(
+            line = line_of_operands_mask(
                 run, part, side, p, _left_out(run, part, side) & np.isin(side.k // unit, missing // unit)
             )
             what = "shape given for" if access and is_cut(run, access) else "mask of"
@@ -195,7 +206,7 @@ def _missing(run: Run, parts: Sequence[Products], e: int, missing: Array, where:
     text = f"k = {span(missing)} is never multiplied for {where}{_together(run, parts)}"
     numbers: tuple[Number, ...] = ()
     alone = len(stores_to_output(run, one.program)) == 1
-    if made and depth and alone and one.iterates and len({term.line for term in one.flow.terms}) == 1:
+    if made and depth and alone and one.iterates and len({term.place for term in one.flow.terms}) == 1:
         text += f": the loop runs {made} iteration{'s' if made != 1 else ''} of {{0}}"
         numbers = (named(run, depth),)
     line, hedged = _line(run, parts, which, missing)
@@ -209,27 +220,6 @@ def _left_out(run: Run, products: Products, side: Side) -> Array:
     return left_out
 
 
-def _line_of_mask(run: Run, products: Products, side: Side, p: int, wrong: Array) -> int | None:
-    """Where the mask was made of the load that a product's element comes from. wrong: bool [E, P], elements that it should leave out, or
-    should not."""
-    access = load_of(run, side, p)
-    use = side.asked & (side.node == side.node[p])
-    lanes = None if access is None else lanes_in(run.provenance, int(side.node[p]), side.lanes[use], access)
-    if access is None or lanes is None:
-        return None
-    loads: dict[Node, bool] = {}
-    for each in (products.left, products.right):
-        amiss = (wrong & (each.live == side.live)).any(axis=0)  # what the other operand's mask does too
-        for number in np.unique(each.node):
-            load = run.load_of(int(number), each.operand.tensor)
-            if load is not None:
-                loads[load] = bool(amiss[each.node == number].any())
-    lines = {load.line for load, bad in loads.items() if bad}
-    right = numbers_behind(run, products.store, *(load for load in loads if load.line not in lines))
-    right |= {node.number for load in loads for node in address_nodes(run, load)}
-    return line_of_mask(run, access, lanes, wrong[use], right)
-
-
 def _past_the_end(run: Run, products: Products, e: int) -> list[Observation]:
     """Products of what lies past K on both sides."""
     K, left, right = run.sizes[2], products.left, products.right
@@ -240,7 +230,7 @@ def _past_the_end(run: Run, products: Products, e: int) -> list[Observation]:
     side = left if (left.k[e][past] >= K).any() else right
     p = int(np.flatnonzero(past)[0])
     text = f"k = {span(side.k[e][past])} of {side.operand.letter} is multiplied, past K = {K}"
-    line = _line_of_mask(run, products, side, p, side.live & (side.k >= K))
+    line = line_of_operands_mask(run, products, side, p, side.live & (side.k >= K))
     return [products.seen("count", f"past {side.operand.letter}", line, text, "a mask that ends at K", p=p)]
 
 

@@ -75,6 +75,11 @@ class Term:
     lanes: Array
 
     @property
+    def place(self) -> tuple[int, int | None] | None:
+        """The line of its multiplication and the one that called its function: each call multiplies for itself."""
+        return None if self.line is None else (int(self.line), self.line.caller)
+
+    @property
     def shares(self) -> Array:
         """float64 [E, C]: what each pair adds."""
         found: Array = np.where(self.alive, self.factor * self.left.values * self.right.values, 0.0)

@@ -26,7 +26,7 @@ from grader.diagnosis.definition import (
     numbers_behind,
 )
 from grader.diagnosis.provenance import FAR, IDENTITIES, Array, Provenance, Untraceable, lanes_before, spread
-from grader.diagnosis.relation import Products, Run, Side, index_elements, needed_of
+from grader.diagnosis.relation import Products, Run, Side, index_elements, load_of, needed_of
 from grader.diagnosis.stores import places_in_output, stores_to_output
 from grader.diagnosis.tape import MOVES, Node
 
@@ -258,6 +258,27 @@ def line_of_mask(run: Run, access: Node, lanes: Array, wrong: Array, right: Cont
     blamed = [one.node for one in made if one.node.number not in fine and one.node.number not in right]
     blamed += [node for node in reversed(nodes) if node.type == "int1" and node.number not in right]
     return next((node.line for node in blamed if node.op not in (*GIVEN, *MOVES) and node.line), access.line)
+
+
+def line_of_operands_mask(run: Run, products: Products, side: Side, p: int, wrong: Array) -> int | None:
+    """Where the mask was made of the load that a product's element comes from. wrong: bool [E, P], elements that it should leave out, or
+    should not."""
+    access = load_of(run, side, p)
+    use = side.asked & (side.node == side.node[p])
+    lanes = None if access is None else lanes_in(run.provenance, int(side.node[p]), side.lanes[use], access)
+    if access is None or lanes is None:
+        return None
+    loads: dict[Node, bool] = {}
+    for each in (products.left, products.right):
+        amiss = (wrong & (each.live == side.live)).any(axis=0)  # what the other operand's mask does too
+        for number in np.unique(each.node):
+            load = run.load_of(int(number), each.operand.tensor)
+            if load is not None:
+                loads[load] = bool(amiss[each.node == number].any())
+    lines = {load.line for load, bad in loads.items() if bad}
+    right = numbers_behind(run, products.store, *(load for load in loads if load.line not in lines))
+    right |= {node.number for load in loads for node in address_nodes(run, load)}
+    return line_of_mask(run, access, lanes, wrong[use], right)
 
 
 def _is_right(run: Run, one: Apart, block: float, wanted: Sequence[Array], begins: bool) -> bool:

@@ -6,6 +6,7 @@ product on its way to Y and the elements of other tensors in it. What should sta
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property, lru_cache
@@ -211,8 +212,8 @@ def products_of(run: Run, program: int, store: Node, lanes: Array, *, lost: Sequ
     iterations = np.array([numbered[t] for t in terms], dtype=np.int64)
     lane = np.concatenate([np.arange(width) for width in widths]) if widths else np.zeros(0, dtype=np.int64)
     factor, alive = (_joined([getattr(term, name) for term in flow.terms], len(lanes)) for name in ("factor", "alive"))
-    lines, sides = {term.line for term in flow.terms}, _sides(run, flow, m[lanes], n[lanes], iterations)
-    iterates = all(line and in_one_loop(run.text, line, run.tape.caller(line), store.line) for line in lines)
+    sides = _sides(run, flow, m[lanes], n[lanes], iterations)
+    iterates = all(place and in_one_loop(run.text, *place, store.line) for place in {term.place for term in flow.terms})
     return Products(
         program, store, flow, m[lanes], n[lanes], *sides, terms, iterations, lane, factor, alive > 0, iterates
     )
@@ -225,12 +226,12 @@ def replaced(run: Run, products: Products, m: Array, n: Array) -> Products:
 
 
 def _iterations(terms: Sequence[Term]) -> list[int]:
-    """For each multiplication, how many the program made in the same line before."""
-    seen: dict[int | None, int] = {}
+    """For each multiplication, how many the program made in the same place before."""
+    seen: Counter[tuple[int, int | None] | None] = Counter()
     found = []
     for term in terms:
-        found.append(seen.get(term.line, 0))
-        seen[term.line] = found[-1] + 1
+        found.append(seen[term.place])
+        seen[term.place] += 1
     return found
 
 

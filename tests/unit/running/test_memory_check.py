@@ -513,7 +513,7 @@ print(statistics.median(ratios[1:]))
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(("lab", "case"), [("w8a8", "outlier_rows"), ("w4a16", "outlier_rows"), ("dds", "rectangular")])
+@pytest.mark.parametrize(("lab", "case"), [("w8a8", "n_tail"), ("w4a16", "n_tail"), ("dds", "rectangular")])
 def test_the_check_costs_less_than_three_times_the_interpreter(lab, case, tmp_path):
     """Rounds of the same launch with and without the check, in turn."""
     made = made_of(read(TESTS / "styles" / f"{lab}_plain.py", [get_lab(lab)]).labs[lab])
