@@ -237,10 +237,12 @@ class _Walk:
         return self.observation(column, "k begins", line, text, "k = 0", begin)
 
     def _walked(self, access: Node) -> bool:
-        """Whether an access's addresses have moved on along k for the tile that the program stored before."""
+        """Whether an access's addresses are made of those of a load for a tile that the program stored before."""
         mine = self.run.tape.accesses[self.products.program]
         before = max((one.number for one in mine if one.op != "load" and one.number < access.number), default=-1)
-        return any(node.number < before and node.line == self.line_of_step for node in address_nodes(self.run, access))
+        loads = (one for one in mine if one.op == "load" and one.tensor == access.tensor and one.number < before)
+        earlier = {load.inputs[0] for load in loads} - {access.inputs[0]}
+        return any(node.number in earlier for node in address_nodes(self.run, access))
 
     def observation(
         self, column: str, aspect: str, line: int | None, text: str, expected: str, *numbers: int

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from itertools import pairwise
 
 import numpy as np
 
@@ -123,7 +124,7 @@ def _line_of_load_again(run: Run, one: Products) -> int | None:
     """A load of X that brings what another line has loaded, for another multiplication of the same sum."""
     loads = [load_of(run, one.left, int(np.argmax(one.term == term))) for term in np.unique(one.term[one.live[0]])]
     known = [load for load in loads if load is not None and load.active.any()]
-    for first, second in zip(known, known[1:], strict=False):
+    for first, second in pairwise(known):
         if first.line != second.line and np.array_equal(first.offsets, second.offsets):
             return second.line
     return None

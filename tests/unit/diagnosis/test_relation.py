@@ -202,7 +202,7 @@ def test_a_scale_is_followed_by_the_way_that_the_number_came():
         ("w8a8_g08", "all_tails", 18, "becomes 0.02 (maximum 0.02)"),  # which Y is multiplied by as well
         ("w8a8_g10", "all_tails", 28, "the shape given for W leaves out k = 80:208"),
         ("w8a8_g11", "all_tails", 36, "k of W moves by {0} from one iteration to the next (0:64, then 1:65)"),
-        ("w8a16_g01", "strided_rows", 21, "the first product of a later tile takes W from k = {0} on"),  # K further, not a row
+        ("w8a16_g01", "strided_rows", 33, "the first product of a later tile takes W from k = {0} on"),  # K further, not a row
         ("w8a16_g03", "all_tails", 24, "the products of k = 16:32, 48:64, 80:96, 112:128, ... do not reach Y[0, 0]"),
         ("dds_g03", "rectangular", 30, "values[0, 1, 0] = W[1, 0] is multiplied"),
         ("dds_g06", "rectangular", 22, "is multiplied 2 times for Y[0, 0]"),
@@ -219,6 +219,9 @@ def test_a_scale_is_followed_by_the_way_that_the_number_came():
         ("w4a16_q03", "all_tails", 56, "k = 0:128 is never multiplied"),  # but loaded: the multiplication takes later tiles
         ("w8a8_r02", "all_tails", 68, "k = 192:208 is never multiplied"),  # the condition of the multiplication that is never made
         ("gptq_q02", "groups_of_32", 60, "X[0, 0] is multiplied by -8.6833 in all"),  # what is taken off is wrong, not q
+        ("gptq_r02", "all_tails", 48, "X[0, 0] meets the word of W[0, 64:72]"),  # W's slices are whole, so its step is right
+        ("w8a8_s04", "transposed_x", 66, "the addresses of X move by {0} from one iteration to the next"),  # of two products alike
+        ("dds_s21", "rectangular", 42, "values[7, 0, 0] = W[32, 0] is multiplied"),  # the mask: its iteration is needed
     ],
 )
 def test_of_one_mistake_one_thing_is_said_and_its_line(name, case, line, words):
@@ -231,6 +234,23 @@ def test_of_a_helper_that_is_called_twice_the_call_is_known():
     (only,), place = written_blind("gptq_q03", "groups_of_32")
     assert "zeros[1, 0] becomes 15" in only.found
     assert ("line 14" in place(only.line), "line 59" in place(only.line.caller)) == (True, True)
+
+
+def test_each_call_of_a_helper_multiplies_for_itself():
+    """Two calls in a loop and one behind it are one line: no number of iterations is read off it."""
+    found, _ = written_blind("w8a16_s30", "all_tails")
+    assert not any("the loop runs" in one.found for one in found)
+
+
+def test_a_load_of_what_was_loaded_is_the_one_that_meets_a_k_again():
+    (found, *_), place = written_blind("gptq_s27", "groups_of_32")
+    assert "is multiplied 2 times" in found.found
+    assert "line 62" in place(found.line)
+
+
+def test_a_grid_is_not_too_small_where_a_program_has_a_tile_beyond_y():
+    found, _ = written_blind("dds_r03", "long_row")
+    assert not any("would, by what the others store" in one.found for one in found)
 
 
 @pytest.mark.parametrize("name", ["w4a16_r06", "w4a16_r07"])
