@@ -128,14 +128,15 @@ def index_at(offset: int, area: Area) -> list[int]:
 
 
 def along_axes(offsets: np.ndarray, area: Area) -> list[np.ndarray] | None:
-    """The index that each lane was meant for, an array for each dimension: that of the first lane, and a step in a
+    """The index that each lane of some tiles was meant for, an array for each dimension: that of a tile's first lane, and a step in a
     dimension of its own for each axis. An axis that goes over several blocks of a tensor of blocks steps in all of its dimensions.
+    offsets: [tiles, ...], all of one form, wherever each begins.
 
     Unlike an address this tells the column after a row's last from the first of the next row. None when an axis
     moves by something that is no stride of the tensor, nor a few of them, or two axes by the same.
     """
-    corner = int(offsets.reshape(-1)[0])
-    apart = offsets - corner
+    corners = offsets.reshape(len(offsets), -1)[:, 0]
+    apart = offsets[0] - corners[0]
     key = (apart.shape, apart.tobytes())
     if key not in area.moves:
         if len(area.moves) >= MOST_MOVES:
@@ -145,8 +146,12 @@ def along_axes(offsets: np.ndarray, area: Area) -> list[np.ndarray] | None:
     if found is None:
         return None
     moves, blockwise = found
-    start = _start(index_at(corner, area), {d: int(moved.max()) + 1 for d, moved in moves.items()}, area)
-    along = [np.full(offsets.shape, at) + moves.get(d, 0) for d, at in enumerate(start)]
+    lengths = {d: int(moved.max()) + 1 for d, moved in moves.items()}
+    starts = np.array([_start(index_at(int(corner), area), lengths, area) for corner in corners])
+    along = [
+        np.broadcast_to(start.reshape(-1, *(1,) * apart.ndim), offsets.shape) + moves.get(d, 0)
+        for d, start in enumerate(starts.T)
+    ]
     for moved in blockwise:
         for d in sorted(range(len(along)), key=lambda d: area.strides[d], reverse=True):
             further, moved = np.divmod(moved, area.strides[d])

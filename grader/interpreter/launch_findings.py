@@ -16,11 +16,15 @@ Place = tuple[int | None, list[int]]
 
 class Findings:
     """The findings of a launch, by line, fault, kind of access and tensor. `path`: the module, whose line numbers they carry. `at`: the
-    place of what is judged afterwards; None while the kernel runs."""
+    place of what is judged afterwards; None while the kernel runs. `moment`: the program whose access is judged, and how many came before,
+    where they are not judged in their order; the earliest of its kind is told.
+    """
 
     def __init__(self, path: str) -> None:
         self.path = path
         self.at: Place | None = None
+        self.moment = (0, 0)
+        self._moments: dict[tuple[Any, ...], tuple[int, int]] = {}
         self._found: dict[tuple[Any, ...], dict[str, Any]] = {}
         self._doubtful: dict[str, dict[tuple[Any, ...], dict[str, Any]]] = {}
 
@@ -28,8 +32,9 @@ class Findings:
         return len(self._found)
 
     def listed(self) -> list[dict[str, Any]]:
-        """As JSON, at most MAX_FINDINGS."""
-        return list(self._found.values())[:MAX_FINDINGS]
+        """As JSON, at most MAX_FINDINGS, in the order of their moments."""
+        keys = sorted(self._found, key=self._moments.__getitem__)
+        return [self._found[key] for key in keys[:MAX_FINDINGS]]
 
     def last_tensor(self) -> str:
         """The tensor of the newest finding; "" where it has none."""
@@ -37,7 +42,23 @@ class Findings:
 
     def settle(self, tensor: str) -> None:
         """What was in doubt about a tensor holds, and costs more than what is known already."""
-        self._found = {**self._doubtful.pop(tensor, {}), **self._found}
+        certain = self._doubtful.pop(tensor, {})
+        self._found = {**certain, **self._found}
+        self._moments |= dict.fromkeys(certain, (-1, 0))
+
+    def copy(self) -> Findings:
+        """These, whatever is found later."""
+        other = Findings(self.path)
+        other._found = {key: dict(one) for key, one in self._found.items()}
+        other._doubtful = {tensor: dict(kept) for tensor, kept in self._doubtful.items()}
+        other._moments = dict(self._moments)
+        return other
+
+    def join(self, others: Findings) -> None:
+        """What was found of other accesses of the launch, too."""
+        for key, finding in others._found.items():
+            self.moment = others._moments[key]
+            self._keep(key, finding)
 
     def here(self) -> Place:
         """The place where the kernel is."""
@@ -57,13 +78,19 @@ class Findings:
             if len(kept) < MAX_FINDINGS:
                 kept.setdefault(key, {"line": line, "callers": callers, **finding})
             return
+        self._keep(key, {"line": line, "callers": callers, **finding})
+
+    def _keep(self, key: tuple[Any, ...], finding: dict[str, Any]) -> None:
         if key in self._found:
-            self._found[key]["lanes"] += finding["lanes"]
+            lanes = self._found[key]["lanes"] + finding["lanes"]
+            if self.moment < self._moments[key]:
+                self._found[key], self._moments[key] = finding, self.moment
+            self._found[key]["lanes"] = lanes
             return
         if len(self._found) >= MAX_FINDINGS and finding.get("differs"):  # what costs points is not crowded out
             self._found.pop(next((known for known, one in self._found.items() if not one.get("differs")), None), None)
         if len(self._found) < MAX_FINDINGS:
-            self._found[key] = {"line": line, "callers": callers, **finding}
+            self._found[key], self._moments[key] = finding, self.moment
 
     def place(
         self,

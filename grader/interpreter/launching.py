@@ -63,6 +63,7 @@ def interpret_one(
                 lockstep.launch(module.jit.rewrite(), grid, size, given.arguments, together)
             if together.log.disputed:
                 given, check = _judged(module, request, blobs, together.log)
+                check.found.join(together.found)
                 check.contributions = together.contributions
             else:
                 check = together

@@ -5,10 +5,10 @@ pass of the kernel's Python does the work of a whole batch of programs (per_prog
 iterations of a loop, are run again in groups that stay together, which is possible before anything is stored.
 
 Only what needs no judgement is done here: loads of inputs inside them, stores of one program to elements of its own, additions by
-atomics whose answer nobody uses. Nothing that is stored is ever loaded here, so what is stored, and what is loaded beside a tensor, can
-be judged afterwards: it is logged, and made again one program after the other under memory_check (`judged`). Whatever else happens
-raises an exception, and the whole launch runs so from its beginning. So what comes out is what comes out there, but for the order of
-additions that nothing had to be said of.
+atomics whose answer nobody uses; loads beside a tensor are told as they come. Nothing that is stored is ever loaded here, so what is
+stored can be judged afterwards: it is logged, and made again one program after the other under memory_check (`judged`). Whatever else
+happens raises an exception, and the whole launch runs so from its beginning. So what comes out is what comes out there, but for the
+order of additions that nothing had to be said of.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from triton.runtime.interpreter import TensorHandle
 
 from grader.interpreter.areas import Area, area_of
 from grader.interpreter.launch_findings import Place
-from grader.interpreter.memory_access import MemoryAccess, is_misaligned
+from grader.interpreter.memory_access import is_misaligned
 from grader.interpreter.memory_check import MemoryCheck, is_index
 from grader.interpreter.native_memory import POISON_BYTE, NativeMemory, atomic_rmw, line_in, taken
 from grader.interpreter.per_program import Diverged, NeedsOneByOne, PerProgram, programs_of, stacked
@@ -73,6 +73,7 @@ def _run(function: Any, arguments: Mapping[str, Any], indices: np.ndarray, check
     """One batch. indices: [3, programs]."""
     interpreter.interpreter_builder.grid_idx = tuple(PerProgram(axis[:, None]) for axis in indices)
     before, check.programs, log, noted = check.writes, indices.shape[1], check.log.mark(), len(check.stores)
+    found = check.found.copy()
     check.numbers = np.ravel_multi_index(tuple(indices), interpreter.interpreter_builder.grid_dim)
     if check.contributions:
         check.contributions.begin(check.numbers)
@@ -83,6 +84,7 @@ def _run(function: Any, arguments: Mapping[str, Any], indices: np.ndarray, check
         if check.divergences > MAX_DIVERGENCES or (check.writes > before and check.contributions):
             raise
         check.log.back_to(log)
+        check.found = found
         if check.writes > before:  # which is left out when it is judged
             check.log.dispute("programs that part after they stored")
             del check.stores[noted:]
@@ -98,7 +100,7 @@ def judged(log: Log, grid: Sequence[int], check: MemoryCheck) -> None:
         for program, accesses in sorted(log.by_program().items()):
             builder.set_grid_idx(*map(int, np.unravel_index(program, dims)))
             for access, row in accesses:
-                check.found.at = access.place
+                check.found.at, check.found.moment = access.place, (program, access.moment)
                 access.again(interpreter._interpreter, row, check)
     check.found.at = None
 
@@ -106,11 +108,12 @@ def judged(log: Log, grid: Sequence[int], check: MemoryCheck) -> None:
 @dataclass(frozen=True, slots=True, eq=False)
 class Logged:
     """An access of some programs, `numbers`, or a barrier, which has no pointers. pointers, mask, values: [programs, ...], as the
-    interpreter's memory functions take them, and `how` what else they take; of a load `values` is its width alone, in bytes: what it
-    brings is known, and what it is judged by is where it goes. operation: load, store, atomic_rmw or barrier."""
+    interpreter's memory functions take them, and `how` what else they take. operation: store, atomic_rmw or barrier. moment: how many
+    accesses of these programs came before."""
 
     operation: str
     place: Place
+    moment: int
     numbers: np.ndarray
     pointers: np.ndarray | None = None
     mask: np.ndarray | None = None
@@ -121,8 +124,6 @@ class Logged:
         """The access of one of the programs."""
         if self.pointers is None or self.mask is None:
             check.barrier()
-        elif self.operation == "load":
-            check.check(MemoryAccess("load", int(self.numbers[row]), self.pointers[row], self.mask[row], self.values))
         elif self.operation == "store":
             memory.store(self.pointers[row], self.values[row], self.mask[row])
         else:
@@ -175,14 +176,16 @@ class Lockstep(MemoryCheck):
 
     programs: how many are in the batch that runs; numbers: which along the grid. writes: stores and atomics so far.
     divergences: of the batch, so far. stores: of each program what recording.py notes of one. log: what may have to be judged at the end.
+    moment: how many accesses were logged or judged so far.
     """
 
     def __init__(self, areas: Sequence[Area], path: str, seconds: float | None, *, poison_masked: bool) -> None:
         super().__init__(areas, path, None if seconds is None else SHARE * seconds, poison_masked=poison_masked)
-        self.writes = self.divergences = 0
+        self.writes = self.divergences = self.moment = 0
         self.numbers = np.zeros(0, dtype=np.int64)
         self.stores: list[list[Any]] = []
         self.log = Log()
+        self._judged = self.numbers
 
     @contextmanager
     def active(self) -> Iterator[None]:
@@ -207,7 +210,23 @@ class Lockstep(MemoryCheck):
 
     def barrier(self) -> None:
         """Of each program of the batch."""
-        self.log.add(Logged("barrier", self.found.here(), self.numbers))
+        self.keep("barrier")
+
+    def keep(self, operation: str, *access: Any) -> None:
+        """Logs what each program of the batch does."""
+        self.moment += 1
+        self.log.add(Logged(operation, self.found.here(), self.moment, self.numbers, *access))
+
+    def judge_load(self, area: Area, pointers: np.ndarray, mask: np.ndarray, bad: np.ndarray) -> None:
+        """Tells of each program of the batch which of its lanes, [programs, ...], lie in no element of the tensor."""
+        self.moment += 1
+        some = bad.reshape(len(bad), -1).any(axis=1)
+        self._judged = self.numbers[some]
+        self.report_strays("load", area, pointers[some], mask[some], bad[some])
+
+    def moment_of(self, row: int) -> tuple[int, int]:
+        """Of the program in this row of the load that is judged."""
+        return int(self._judged[row]), self.moment
 
     def locate(
         self, pointers: np.ndarray, mask: np.ndarray, width: int
@@ -274,9 +293,7 @@ class _LockstepMemory(NativeMemory):
         )
         bad = np.zeros(mask.shape, dtype=bool)
         bad[mask] = ~area.good(pointers[mask], width)
-        some = bad.reshape(len(bad), -1).any(axis=1)
-        check.log.add(Logged("load", check.found.here(), check.numbers[some], pointers[some], mask[some], width))
-        check.log.dispute("a load outside")
+        check.judge_load(area, pointers, mask, bad)
         if check.contributions:
             followed = mask & _near(area, pointers, mask, width)
             elements = area.offsets(pointers[followed]) // area.width
@@ -296,7 +313,7 @@ class _LockstepMemory(NativeMemory):
             return
         writer = self._writer(area, values.itemsize)
         lanes, log = np.arange(1, len(elements) + 1), self._check.log
-        log.add(Logged("store", self._check.found.here(), self._check.numbers, pointers, mask, values))
+        self._check.keep("store", pointers, mask, values)
         if not inside:
             log.dispute("a store outside")
         elif writer[elements].any():
@@ -317,7 +334,7 @@ class _LockstepMemory(NativeMemory):
         if area is None:
             return _UnknownAnswer(values.itemsize)
         writer, log, numbers = self._writer(area, values.itemsize), self._check.log, self._check.numbers
-        log.add(Logged("atomic_rmw", self._check.found.here(), numbers, pointers, mask, values, (operation, order)))
+        self._check.keep("atomic_rmw", pointers, mask, values, (operation, order))
         if not inside or area.poisoned or (writer[elements] > 0).any():
             log.dispute("an addition outside, to what was stored, or to what nothing was")
         else:

@@ -22,7 +22,7 @@ from typing import Any
 
 import numpy as np
 
-from grader.interpreter.areas import WINDOW_BITS, Area, along_axes, area_of, index_at, steps_of
+from grader.interpreter.areas import WINDOW_BITS, Area, area_of
 from grader.interpreter.control_flow import LoopEvents
 from grader.interpreter.faults import LaunchEnded
 from grader.interpreter.launch_findings import Findings
@@ -31,6 +31,7 @@ from grader.interpreter.native_memory import POISON_BYTE, NativeMemory, atomic_r
 from grader.interpreter.promises import BrokenPromises
 from grader.interpreter.races import WITHIN_A_PROGRAM, Races, too_far_apart
 from grader.interpreter.split_k import Contributions
+from grader.interpreter.strays import strays
 
 LONGER = 4
 FEW = 8
@@ -221,7 +222,7 @@ class MemoryCheck:
             return None
         bad = np.zeros(mask.shape, dtype=bool)
         bad[mask] = ~good.reshape(-1)
-        self._report(access.kind, area, access.pointers, mask, bad)
+        self.report_strays(access.kind, area, access.pointers[None], mask[None], bad[None])
         offsets = area.offsets(access.active)
         reachable = (offsets >= 0) & (offsets <= area.size - access.width)
         if reachable.all():
@@ -258,38 +259,16 @@ class MemoryCheck:
         if self.misled is not None:
             raise LaunchEnded("memory", f"went far outside {where} after a number was read outside {self.misled}")
 
-    def _report(self, kind: str, area: Area, pointers: np.ndarray, mask: np.ndarray, bad: np.ndarray) -> None:
-        """An access with lanes that lie in no element: where the first one points, and how its tile came to be there.
+    def report_strays(self, kind: str, area: Area, pointers: np.ndarray, mask: np.ndarray, bad: np.ndarray) -> None:
+        """Accesses of some programs with lanes that lie in no element: [programs, ...] each."""
+        offsets, place = (pointers - np.uint64(area.base)).view(np.int64) // area.width, self.found.here()
+        for row, key, finding in strays(kind, area, offsets, mask, bad):
+            self.found.moment = self.moment_of(row)
+            self.found.add(key, {**finding, "misled": self.misled}, place)
 
-        beyond: the tile begins inside and moves by the tensor's strides, so that exactly the lanes past an end are bad.
-        past: it moves so and begins outside. Else the address is wrong: gap, between the elements of a view, or outside.
-        """
-        offsets = (pointers - np.uint64(area.base)).view(np.int64) // area.width
-        lane = tuple(int(i) for i in np.argwhere(bad)[0])
-        offset = int(offsets[lane])
-        meant = along_axes(offsets, area)
-        index = [int(at[lane]) for at in meant] if meant else index_at(offset, area)
-        fault, dimension = "gap" if offset + area.offset in area.hull else "outside", None
-        outside = [d for d, i in enumerate(index) if not 0 <= i < area.shape[d]]
-        if outside and meant:
-            corner = [int(at.reshape(-1)[0]) for at in meant]
-            low = [d for d, at in enumerate(meant) if int(at[mask].min()) < 0]
-            begins = [d for d, i in enumerate(corner) if i >= area.shape[d]]
-            fault, dimension = ("past", None) if low or begins else ("beyond", outside[0])
-        self.found.add(
-            (fault, kind, area.name, dimension),
-            {
-                "kind": kind,
-                "fault": fault,
-                "tensor": area.name,
-                "index": index,
-                "dimension": dimension,
-                "lanes": int(bad.sum()),
-                "offset": offset,
-                "steps": steps_of(offsets),
-                "misled": self.misled,
-            },
-        )
+    def moment_of(self, row: int) -> tuple[int, int]:
+        """Of the program in this row of the access that is judged."""
+        return self.found.moment
 
 
 def _poisoning(load: Any) -> Any:

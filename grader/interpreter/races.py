@@ -181,11 +181,11 @@ class Races:
         """
         area, kind = access.area, access.kind
         offsets = (access.pointers - np.uint64(area.base)).view(np.int64) // area.width
-        along = along_axes(offsets, area)
+        along = [at[0] for at in along_axes(offsets[None], area) or ()]
         here = access.mask & (offsets == element - area.offset)
-        for dimension, at in enumerate(along or ()):
+        for dimension, at in enumerate(along):
             beyond = here & (at >= area.shape[dimension])
-            if along and beyond.any():
+            if beyond.any():
                 lane = tuple(np.argwhere(beyond)[0])
                 meant = [int(index[lane]) for index in along]
                 self.found.place(

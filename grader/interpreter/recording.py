@@ -71,7 +71,7 @@ class Recorder:
         self.quiet = 0
         self.recording = self.full = False
         self.program = -1
-        self.replaced: list[tuple[Any, str, Any]] = []
+        self.replaced: list[tuple[Any, str, Any, bool]] = []
 
     @property
     def count(self) -> int:
@@ -96,11 +96,14 @@ class Recorder:
         finally:
             gc.enable()
             self._end()
-            for owner, name, original in reversed(self.replaced):
-                setattr(owner, name, original)
+            for owner, name, original, own in reversed(self.replaced):
+                if own:
+                    setattr(owner, name, original)
+                else:  # else what is put into its class later would not be seen
+                    delattr(owner, name)
 
     def _put(self, owner: Any, name: str, function: Any) -> None:
-        self.replaced.append((owner, name, getattr(owner, name)))
+        self.replaced.append((owner, name, getattr(owner, name), name in vars(owner)))
         setattr(owner, name, function)
 
     def answer(self) -> bytes:
