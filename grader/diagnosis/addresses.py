@@ -73,8 +73,7 @@ class _Walk:
     def found(self) -> _Coefficients | None:
         """The coefficients; None where no combination fits, or the tensor has no strides."""
         products, side, unit = self.products, self.side, self.side.operand.unit
-        use = self.of_first_line.copy()
-        reached = products.alive[:, use].any(axis=1)  # the elements of Y whose products these are
+        use, reached = self.of_first_line.copy(), self.reached
         use &= side.asked[reached].all(axis=0)
         depth = len(np.unique(products.lane[use] // unit))  # of the tile, whatever becomes of its products
         use &= products.alive[reached].all(axis=0)
@@ -99,6 +98,12 @@ class _Walk:
         """bool [P]: the products of the line that multiplies first."""
         places = [term.place for term in self.products.flow.terms]
         return np.array([places[t] == places[0] for t in self.products.term], dtype=bool)
+
+    @cached_property
+    def reached(self) -> Array:
+        """bool [E]: the elements of Y that these are products of."""
+        found: Array = np.any(self.products.alive[:, self.of_first_line], axis=1)
+        return found
 
     @cached_property
     def alone(self) -> bool:
@@ -222,6 +227,8 @@ class _Walk:
         """Where the tile begins, along its rows or along k."""
         (along_row, along_k), letter = self.strides, self.side.operand.letter
         walked = self._walked(access)
+        if not self.reached.all():  # so that the rows of some elements alone are known, and not where a tile begins
+            return None
         if found.base % along_row == 0 and along_row > along_k and not walked:
             shift, rows = found.base // along_row, self.products.rows(self.side)
             low, high, noun = int(rows.min()), int(rows.max()), "rows" if self.name == "left" else "columns"
@@ -300,7 +307,8 @@ def _other_row(walk: _Walk, wrong: Array) -> Observation:
         bound = line_of_bound(
             run, products.program, inside, "stop" if products.iteration[p] or later else "start", asked
         )
-        if (products.live & ~wrong)[e, products.term == products.term[p]].any():  # so that this iteration is needed
+        # behind elements of its own row, so that this iteration is needed
+        if side.row[e, p] > own[e] and (products.live & ~wrong)[e, products.term == products.term[p]].any():
             bound = line_of_operands_mask(run, products, side, p, wrong)
         # of a store in that loop, what decides when it is made may be wrong as well
         line = line if loop_around(run.text, inside) in loops_around(run.text, stored) else bound or line
