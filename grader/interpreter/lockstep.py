@@ -140,12 +140,14 @@ class Log:
         self._room = MOST_LOGGED
 
     def add(self, one: Logged) -> None:
-        """Keeps it, while there is room: what is not complete can be judged no more."""
+        """Keeps it, while there is room: what is not complete can be judged no more. Raises NeedsOneByOne where it has to be."""
         self._room -= one.numbers.size if one.pointers is None else one.pointers.size
-        if self._room < 0:
-            self._accesses.clear()
-        else:
+        if self._room >= 0:
             self._accesses.append(one)
+            return
+        self._accesses.clear()
+        if self.disputed:
+            raise NeedsOneByOne("more to be judged than is kept")
 
     def dispute(self, why: str) -> None:
         """Something has to be judged. Raises NeedsOneByOne where it cannot be any more."""
@@ -159,7 +161,8 @@ class Log:
 
     def back_to(self, mark: tuple[int, bool, int]) -> None:
         """Forgets what came after."""
-        count, self.disputed, self._room = mark
+        count, self.disputed, room = mark
+        self._room = self._room if self._room < 0 else room  # what was dropped is not there again
         del self._accesses[count:]
 
     def by_program(self) -> dict[int, list[tuple[Logged, int]]]:

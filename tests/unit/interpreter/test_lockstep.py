@@ -284,3 +284,37 @@ except KeyboardInterrupt:
 def test_a_grid_of_any_size_costs_a_batch():
     done = subprocess.run([sys.executable, "-c", GRID], capture_output=True, text=True, timeout=60)
     assert done.stdout.strip() == "[64, 64, 64, 64]", done.stderr
+
+
+FULL = """
+import os
+os.environ["TRITON_INTERPRET"] = "1"
+import numpy as np
+from grader.interpreter import lockstep
+from grader.interpreter.per_program import NeedsOneByOne
+
+lockstep.MOST_LOGGED = 8
+one = lockstep.Logged("store", (1, []), 1, np.arange(2), np.zeros((2, 3)), np.ones((2, 3), bool), np.zeros((2, 3)))
+
+def refused(function, *arguments):
+    try:
+        function(*arguments)
+    except NeedsOneByOne:
+        return True
+    return False
+
+disputed = lockstep.Log()
+disputed.add(one)
+disputed.dispute("")
+late = lockstep.Log()
+late.add(one)
+mark = late.mark()
+late.add(one)
+late.back_to(mark)
+print(refused(disputed.add, one), refused(late.dispute, ""))
+"""
+
+
+def test_a_log_that_is_not_complete_is_never_judged():
+    done = subprocess.run([sys.executable, "-c", FULL], capture_output=True, text=True, timeout=60)
+    assert done.stdout.split() == ["True", "True"], done.stderr
