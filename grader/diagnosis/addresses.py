@@ -120,8 +120,9 @@ class _Walk:
     def alternates(self) -> bool:
         """Whether each lane meets a word of its own, whose elements take turns in several multiplications: no walk of this kind."""
         other = self.products.right if self.name == "left" else self.products.left
-        words = other.k[0][self.products.term == self.products.term.min()]
-        return other.operand.unit > 1 and len(words) > 1 and bool((np.diff(words) != 0).all())
+        words, met = other.k[0][self.products.term == self.products.term.min()], other.k[0][self.products.live[0]]
+        several = other.operand.unit > 1 and len(words) > 1 and len(np.unique(met)) < len(met)
+        return several and bool((np.diff(words) != 0).all())
 
     @property
     def goes_back(self) -> bool:

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from grader.diagnosis.provenance import FAR, Array, Untraceable, offsets_of
+from grader.diagnosis.provenance import FAR, IDENTITIES, Array, Untraceable, offsets_of
 from grader.diagnosis.tape import MOVES, CalledLine, Node
 from grader.parsing import parse
 
@@ -311,7 +311,16 @@ def line_of_maker(run: Run, number: int, use: Node, right: Container[int] = ()) 
 def line_of_alias(text: str, loop: Loop, place: int) -> int | None:
     """Where a range's start, stop or step got its name, if it is another name of something given, which leaves no node on the tape."""
     names = [ast.unparse(one) for one in getattr(getattr(loop, "iter", loop), "args", [])]
-    name = ([None, *names] if len(names) == 1 else [*names, None, None])[place]
+    return _line_of_other_name(text, ([None, *names] if len(names) == 1 else [*names, None, None])[place])
+
+
+def line_of_pointer(text: str, load: Node) -> int | None:
+    """The same of a pointer of which a load takes an element as it is."""
+    calls = (one for one in _all(text, ast.Call) if one.lineno == load.line and ast.unparse(one.func).endswith("load"))
+    return next((_line_of_other_name(text, ast.unparse(one.args[0])) for one in calls if one.args), None)
+
+
+def _line_of_other_name(text: str, name: str | None) -> int | None:
     found = [one for one in _all(text, ast.Assign) if ast.unparse(one.targets[0]) == name]
     return found[0].lineno if len(found) == 1 and isinstance(found[0].value, ast.Name) else None
 
@@ -342,15 +351,21 @@ def _steered(run: Run, program: int) -> dict[int, bool]:
 def line_of_value(run: Run, store: Node) -> int | None:
     """Where what a store takes was made, if in no loop of its own; else a condition that kept the program from changing it after that, or
     the store itself."""
-    made, here = run.tape.nodes[store.inputs[0]], around(run.text, store.line or 0)
-    while made.line == store.line and (before := [i for i in made.inputs if run.provenance.carries(i)]):
-        made = run.tape.nodes[before[0]]  # what is converted in the store's own line
-    if loops_around(run.text, made.line or 0) == [block for block in here if isinstance(block, Loop)]:
-        return made.line
-    tests = [node for node in run.tape.nodes[made.number : store.number] if node.op == "condition"]
-    passed = {node.line for node in tests if not run.provenance.values(node.inputs[0]).any()}
-    passed -= {block.lineno for block in here}
-    return passed.pop() if len(passed) == 1 else store.line
+    way, here = [run.tape.nodes[store.inputs[0]]], around(run.text, store.line or 0)
+    while (before := [i for i in way[-1].inputs if run.provenance.carries(i)]) and (
+        way[-1].line == store.line or way[-1].op in IDENTITIES
+    ):
+        way.append(run.tape.nodes[before[0]])  # what is converted
+    loops = [block for block in here if isinstance(block, Loop)]
+    made = next((node.line for node in way if node.line != store.line), store.line)
+    outside = loops_around(run.text, made or 0) == loops
+    if not outside or way[-1].line != made:
+        tests = [node for node in run.tape.nodes[way[-1].number : store.number] if node.op == "condition"]
+        passed = {node.line for node in tests if not run.provenance.values(node.inputs[0]).any()}
+        passed -= {block.lineno for block in here}
+        if len(passed) == 1:
+            return passed.pop()
+    return made if outside else store.line
 
 
 def line_of_condition(run: Run, line: int, beside: int) -> int | None:
@@ -395,6 +410,17 @@ def variables_of(text: str) -> dict[int, str]:
         name = targets[0].id if len(targets) == 1 and isinstance(targets[0], ast.Name) else ""
         found.update(dict.fromkeys(range(one.lineno, _last(one) + 1), name))
     return found
+
+
+def line_of_argument(text: str, line: CalledLine, name: str, place: int) -> int:
+    """Where an argument, by its name and place, of a block pointer stands that is made in a line; that line where none is."""
+    for call in _all(text, ast.Call):
+        if call.lineno == line and ast.unparse(call.func).endswith("make_block_ptr"):
+            given = [one.value for one in call.keywords if one.arg == name] or call.args[place : place + 1]
+            found = CalledLine(given[0].lineno if given else line)
+            found.caller = line.caller
+            return found
+    return line
 
 
 def line_of_result(text: str, name: str) -> int | None:

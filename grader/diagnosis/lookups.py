@@ -9,6 +9,7 @@ import numpy as np
 from grader.diagnosis.definition import (
     address_nodes,
     line_of_exchange,
+    line_of_pointer,
     line_of_step,
     line_to_blame,
     pointers_of,
@@ -64,7 +65,8 @@ def _line_of_element(run: Run, products: Products, e: int, p: int) -> tuple[int 
         if earlier is not None and indices[-1:] == loads[-1:]:  # loaded once
             return line_of_step(run, earlier, partner) or access.line, True
         return (line_of_step(run, indices[-1], loads[-1]) if indices else None) or loads[-1].line, False
-    return line_to_blame(pointers_of(run, loads[-1]), loads[-1]), False
+    made = pointers_of(run, loads[-1])
+    return (None if made else line_of_pointer(run.text, loads[-1])) or line_to_blame(made, loads[-1]), False
 
 
 def _of_index(side: Side) -> Callable[[Node], bool]:

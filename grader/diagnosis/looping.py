@@ -18,6 +18,7 @@ from grader.diagnosis.definition import (
     is_program_id,
     line_of_alias,
     line_of_base,
+    line_to_blame,
     loop_around,
     made_with,
     nodes_behind_axis,
@@ -79,7 +80,12 @@ def line_of_bound(run: Run, program: int, inside: int, which: str, right: Contai
         return None if loop is None else loop.lineno
     made = run.tape.nodes[{"start": found.start, "stop": found.stop, "step": found.step}[which]]
     if made.op not in GIVEN:
-        return found.line if made.number in right else made.line
+        # how often a loop runs, worked out in its own line, is as wrong as what it is made of
+        count = made.line == found.line and not run.tape.nodes[found.start].inputs
+        loads = (one for one in run.tape.accesses[program] if one.op == "load")
+        fine = {node.number for load in loads for node in address_nodes(run, load)}
+        parts = behind(run, made.number) if count else ()
+        return found.line if made.number in right else line_to_blame(parts, made, fine)
     return line_of_alias(run.text, loop, ("start", "stop", "step").index(which)) or found.line
 
 
@@ -122,6 +128,9 @@ def _line_of_rounds(run: Run, part: Products, amiss: Array, *, sliced: bool) -> 
         begins = {node.number for load in _loads(run, part) for node in all_of_address(run, load)}
         if sliced:  # what is the same in all slices moves all of them
             begins &= {node.number for node in made_with(run.tape.nodes[: part.store.number], is_program_id)}
+            made, tiles = behind(run, found.stop), -(-run.sizes[2] // depth)  # all of them, before they are shared out
+            right = [one.number for one in made if one.op not in GIVEN and _number(run, one.number) == tiles]
+            begins |= {node.number for number in right for node in behind(run, number)}
         sign, left = 1 if found.stop != found.start else -1, len(amiss) * found.by // (by or depth)  # not whole, maybe
         return line_of_number(run, found.stop, (sign * rounds, sign * left), store | begins, found.line)
     if np.array_equal(place, more - len(amiss) + known[0]):

@@ -20,6 +20,7 @@ from grader.diagnosis.definition import (
     behind,
     is_brought,
     is_cut,
+    line_of_argument,
     line_of_exchange,
     made_with,
     mask_nodes,
@@ -238,7 +239,8 @@ def line_of_lack(
         if node.op in (*MOVES, "addptr") and fine.issuperset(node.inputs):  # and so made of what is right alone
             fine.add(node.number)
         elif node.number not in fine and node.op not in ("splat", "broadcast", "load") and node.line:
-            return node.line
+            argument = ("strides", 2) if np.ptp(lacking) else ("offsets", 3)
+            return line_of_argument(run.text, node.line, *argument)
     return access.line
 
 
@@ -246,8 +248,10 @@ def line_of_mask(run: Run, access: Node, lanes: Array, wrong: Array, right: Cont
     """Where the first number was made that could alone let those of some lanes of an access through that it leaves out, or leave them out,
     and that neither its addresses, a loop's variable nor anything right is made of; else where the mask was. wrong: bool, as the lanes."""
     if is_cut(run, access):
-        shaped = (node.line for node in address_nodes(run, access) if node.op == "tile" and access.op == "load")
-        return next(shaped, access.line)
+        shaped = (
+            node for node in address_nodes(run, access) if node.op == "tile" and access.op == "load" and node.line
+        )
+        return next((line_of_argument(run.text, node.line, "shape", 1) for node in shaped), access.line)
     nodes = mask_nodes(run, access)
     if not nodes:
         return access.line

@@ -117,8 +117,9 @@ def other_element(
     held = holder(run, products, side, e, p, scale.tensor)
     load = run.load_of(held[0], scale.tensor) if held else None
     line = _line_of_element(run, products, side, scale, [one[amiss] for one in (*at, own - taken)]) if load else None
+    together = own[products.iteration[at[1]] == products.iteration[p]]
     # loaded, and used for others
-    if load and held and np.isin(own, load.offsets).all() and load.offsets[load.active].max() <= own.max():
+    if load and held and np.isin(together, load.offsets).all() and load.offsets[load.active].max() <= together.max():
         factors = products.flow.terms[int(products.term[p])].factors
         used = next((factor.line for factor in factors if factor.node == held[0]), line)
         line = line_of_laying(run, load, held[0]) or used
