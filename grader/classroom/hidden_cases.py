@@ -17,7 +17,10 @@ from grader.labs import Lab, all_labs
 from grader.model import Case
 from grader.unusable import Unusable
 
-RECIPES = ("x", "w", "x_layout", "y_layout")
+LAYOUTS = ("x_layout", "y_layout")
+RECIPES = ("x", "w", *LAYOUTS)
+FEW = 15
+"""Tokens of a case of few, at most."""
 ALWAYS = ("contiguous", "column_slice")
 """Layouts that any lab's X and Y may have, whether or not one of its cases has them: a course's secrets outlast changes of the cases."""
 FIELDS = ("name", "M", "N", "K", "group_size", *RECIPES)
@@ -117,13 +120,15 @@ def _probe(lab: Lab, case: Case) -> None:
 
 
 def draw(labs: Iterable[Lab]) -> str:
-    """A new secrets file: a seed, and for each lab a few of its own recipes at sizes that no student has seen."""
+    """A new secrets file: a seed, and for each lab a few of its own recipes at sizes that no student has seen, every other one with few
+    tokens, each in any of the layouts that the lab's cases have: what is right for the cases that a student can read need not be for these."""
     chance = random.Random(secrets.randbits(64))
     lines = ["# Secrets of one course: keep this file out of what students get.", f"seed = {secrets.randbits(48)}"]
     for lab in labs:
         recipes = [case for case in lab.cases if case.configs == "one" and case.M * case.N * case.K < 1 << 24]
         for number, recipe in enumerate(chance.sample(recipes, min(CASES_A_LAB, len(recipes))), start=1):
-            rows = max(1, recipe.M + chance.randint(-7, 23))
+            few = number % 2 == 0 or recipe.M < FEW
+            rows = chance.randint(1, FEW) if few else recipe.M + chance.randint(-7, 23)
             columns = _longer(chance, recipe.N, math.gcd(*(case.N for case in lab.cases)))
             whole = recipe.group_size == recipe.K
             step = math.gcd(*(case.K for case in lab.cases)) if whole or not recipe.group_size else recipe.group_size
@@ -131,7 +136,8 @@ def draw(labs: Iterable[Lab]) -> str:
             fields = {"lab": lab.id, "name": f"hidden_{number}", "M": rows, "N": columns, "K": depth}
             if recipe.group_size:
                 fields["group_size"] = depth if whole else recipe.group_size
-            fields |= {field: getattr(recipe, field) for field in RECIPES}
+            fields |= {field: getattr(recipe, field) for field in ("x", "w")}
+            fields |= {field: chance.choice(sorted({getattr(case, field) for case in lab.cases})) for field in LAYOUTS}
             lines += ["", "[[case]]", *(f"{key} = {_toml(value)}" for key, value in fields.items())]
     return "\n".join(lines) + "\n"
 

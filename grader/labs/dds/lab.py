@@ -24,9 +24,11 @@ CASES = (
     Case("sparsity_90", "the timed weight, 90 % of its blocks zero", 64, 1024, 1024, w="sparsity_0.9"),
     Case("sparsity_80", "the timed weight, 80 % of its blocks zero", 64, 1024, 1024, w="sparsity_0.8"),
     Case("dense_blocks", "no block is zero, few tokens", 5, 128, 256, w="dense"),
-    Case("empty_rows", "every other block row is empty", 64, 512, 512, w="empty_rows"),
+    Case("empty_rows", "every other block row is empty; many tiles in M and N, X as every other column of a wider matrix",
+         1053, 544, 256, w="empty_rows", x_layout="every_other"),
     Case("all_empty", "a weight without a single block", 32, 128, 128, w="empty"),
-    Case("uneven_rows", "a full block row four times as long as a timed one, the others with 0 to 2 blocks", 192, 1056, 4128, w="uneven"),
+    Case("uneven_rows", "a full block row four times as long as a timed one, two of 18 and 19, the others with 0 to 2 blocks",
+         192, 1056, 4128, w="uneven"),
     Case("single_token", "M = 1, as every other column of a wider matrix (stride_xk = 2)", 1, 512, 512, w="sparsity_0.8",
          x_layout="every_other"),
     Case("odd_m", "a number of tokens that is no multiple of any tile", 133, 1088, 128, w="sparsity_0.8"),
@@ -102,11 +104,11 @@ def _pattern(case: Case, generator: torch.Generator, device: torch.device) -> to
     elif case.w == "uneven":
         present[rows // 3] = True
         for row in range(rows):
-            count = (0, 1, 2)[row % 3]
+            count = {rows // 2: 18, rows // 2 + 1: 19}.get(row, row % 3)
             present[row, torch.randperm(cols, generator=generator, device=device)[:count]] = True
     elif case.w == "traps":
         for row in range(rows):
-            count = (0, cols, 1, cols // 2, 0, 2)[row % 6]
+            count = (0, cols, 1, cols // 2, 0, 2, 3, 6, 7, 8, 4)[row % 11]
             present[row, torch.randperm(cols, generator=generator, device=device)[:count]] = True
     elif case.w == "slanted":
         present[torch.arange(rows, device=device), torch.randint(cols, (rows,), generator=generator, device=device)] = (
