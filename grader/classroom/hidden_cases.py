@@ -121,7 +121,7 @@ def _probe(lab: Lab, case: Case) -> None:
 
 def draw(labs: Iterable[Lab]) -> str:
     """A new secrets file: a seed, and for each lab a few of its own recipes at sizes that no student has seen, every other one with few
-    tokens, each in any of the layouts that the lab's cases have: what is right for the cases that a student can read need not be for these."""
+    tokens, each in any layout of the lab's cases, so that nobody can be right for just what the public cases combine."""
     chance = random.Random(secrets.randbits(64))
     lines = ["# Secrets of one course: keep this file out of what students get.", f"seed = {secrets.randbits(48)}"]
     for lab in labs:

@@ -134,10 +134,14 @@ def digits(value: float, kind: str = "fp32") -> str:
 
 def line_computed(run: Run, number: int) -> int | None:
     """Where a value was last computed, whatever moved or converted it since."""
+    return _computed(run, number).line
+
+
+def _computed(run: Run, number: int) -> Node:
     node = run.tape.nodes[number]
     while node.op in (*MOVES, *CASTS) and node.inputs:
         node = run.tape.nodes[node.inputs[0]]
-    return node.line
+    return node
 
 
 def parting(run: Run, number: int, lanes: tuple[int, int], tensor: str) -> int | None:
@@ -186,6 +190,19 @@ def line_of_change(
     return next((link.line for link in links if _near(link.value, before, 1e-2)), changed[0].line)
 
 
+def _line_of_distance(run: Run, shift: Node) -> int | None:
+    """Where the distance of a shift was computed; the shift's own line where words of another tensor are shifted by it as well."""
+    data, distance = shift.inputs
+    made, sources = _computed(run, distance), run.provenance.sources(data)
+    others = (node for node in run.tape.nodes if node.op in SHIFTS and len(node.inputs) == 2)
+    shared = any(
+        _computed(run, other.inputs[1]) is made and not sources & run.provenance.sources(other.inputs[0])
+        for other in others
+        if run.provenance.sources(other.inputs[0])
+    )
+    return shift.line if shared and made.inputs else made.line
+
+
 def _near(value: float, right: float, room: float) -> bool:
     return abs(value - right) <= room * max(1.0, abs(right))
 
@@ -196,7 +213,7 @@ def _line_of_cut(run: Run, links: list[HistoryStep], bits: int) -> int | None:
     for at, (shift, masked) in enumerate(itertools.pairwise(links)):
         if shift.op in SHIFTS and masked.op == "and" and masked.done.endswith(f"& 15 = {digits(masked.value)}"):
             if masked.value != bits:
-                return line_computed(run, run.tape.nodes[shift.node].inputs[1])
+                return _line_of_distance(run, run.tape.nodes[shift.node])
             table = next((link for link in links[at + 2 :] if link.op == "gather"), None)
             if table is not None:
                 return line_computed(run, run.tape.nodes[table.node].inputs[0])

@@ -248,10 +248,8 @@ def line_of_mask(run: Run, access: Node, lanes: Array, wrong: Array, right: Cont
     """Where the first number was made that could alone let those of some lanes of an access through that it leaves out, or leave them out,
     and that neither its addresses, a loop's variable nor anything right is made of; else where the mask was. wrong: bool, as the lanes."""
     if is_cut(run, access):
-        shaped = (
-            node for node in address_nodes(run, access) if node.op == "tile" and access.op == "load" and node.line
-        )
-        return next((line_of_argument(run.text, node.line, "shape", 1) for node in shaped), access.line)
+        tiles = (node.line for node in address_nodes(run, access) if node.op == "tile" and access.op == "load")
+        return next((line_of_argument(run.text, line, "shape", 1) for line in tiles if line is not None), access.line)
     nodes = mask_nodes(run, access)
     if not nodes:
         return access.line

@@ -91,6 +91,10 @@ def _of_another(
     node, mine = products.flow.terms[products.term[at[1]]].node, [products.flow.terms[number].node for number in own]
     there = {made.number for made in behind(run, home.inputs[0])}
     element, what = products.element(at[0]), f"X[{row}, {k}] * W[{column}, {products.right.k[at]}] in it, which"
+    lost = [] if mine else dropped(run, products, [home, products.store])
+    if node in there and lost:
+        text = f"the sum for {element} is that of Y[{row}, {column}], and {len(lost)} multiplications reach no store"
+        return products.seen("sum", "other sum", products.store.line, text, "each sum stored once")
     if node in there and all(home.number < made for made in mine):
         text = f"the sum for {element} still has {what} the program stored to Y[{row}, {column}] before"
         expected = "a sum that begins with zero for each tile"

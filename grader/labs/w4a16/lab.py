@@ -77,7 +77,7 @@ def problem(case: Case, generator: torch.Generator, device: torch.device) -> Pro
     if case.w == "nibbles":
         k = torch.arange(case.K, device=device)[:, None]
         n = torch.arange(case.N, device=device)[None, :]
-        q = (k + k // 8 + n) % 16 - 8
+        q = (k + k // 8 + n + n // 16) % 16 - 8
         scale = _scales(case, generator, device)
     elif case.w == "positive":
         q = torch.randint(1, 8, (case.K, case.N), generator=generator, device=device)

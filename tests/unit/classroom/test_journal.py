@@ -236,8 +236,11 @@ def test_drawn_secrets_can_be_loaded_and_hide_themselves(tmp_path):
         assert secrets.lab(lab).cases[: len(lab.cases)] == lab.cases
         assert {bool(case.group_size) for case in hidden} == {any(case.group_size for case in lab.cases)}
         public = {(case.N, case.K) for case in lab.cases}
-        drawn = [tomllib.loads(draw([lab]))["case"] for _ in range(8)]
-        assert any((case["N"], case["K"]) not in public for cases in drawn for case in cases), "only rows are hidden"
+        drawn = [case for _ in range(8) for case in tomllib.loads(draw([lab]))["case"]]
+        assert any((case["N"], case["K"]) not in public for case in drawn), "only rows are hidden"
+        assert len({case["M"] for case in drawn if case["M"] < 16}) > 3
+        together = {(case.x, case.w, case.x_layout) for case in lab.cases}
+        assert any((case["x"], case["w"], case["x_layout"]) not in together for case in drawn), "public cases combine the same"
     assert str(secrets.seed) not in secrets.fingerprint
     again = tmp_path / "again.toml"
     again.write_text(draw(all_labs().values()))

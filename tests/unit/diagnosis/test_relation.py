@@ -222,6 +222,8 @@ def test_a_scale_is_followed_by_the_way_that_the_number_came():
         ("gptq_r02", "all_tails", 48, "X[0, 0] meets the word of W[0, 64:72]"),  # W's slices are whole, so its step is right
         ("w8a8_s04", "transposed_x", 66, "the addresses of X move by {0} from one iteration to the next"),  # of two products alike
         ("dds_s21", "rectangular", 42, "values[7, 0, 0] = W[32, 0] is multiplied"),  # the mask: its iteration is needed
+        ("dds_u01", "rectangular", 60, "is that of Y[0, 0]"),  # stored twice, and no sum that was left as it was
+        ("gptq_u02", "groups_of_32", 49, "zeros[0, 0] becomes 7"),  # not the distance, by which the words are shifted rightly
         ("w4a16_t03", "all_tails", 47, "meets the word of W[0, 8:16]"),  # each word once: it is not X that should take every eighth k
         ("w4a16_t02", "all_tails", 56, "are multiplied by 1"),  # the condition that kept the scale away, not what is converted after it
         ("w8a16_t03", "all_tails", 33, "rows 1:2 of X are loaded"),  # of a block pointer's arguments the one that is wrong
@@ -315,11 +317,11 @@ def test_the_line_is_none_that_something_right_is_made_of(name, case, line, word
         ("w4a16_i02", "all_tails", 45, "that of X moves on here"),  # and no word of `a_ptrs`
         ("w4a16_i05", "all_tails", 23, "is multiplied 2 times"),  # not `part`, which is given
         ("w4a16_i06", "all_tails", 35, "are multiplied by 1"),  # not `acc`, which the other store takes, too
-        ("dds_i03", "empty_rows", 22, "values[4, 0, 0]"),  # how often a loop runs that counts down
+        ("dds_i03", "empty_rows", 22, "values[2, 0, 0]"),  # how often a loop runs that counts down
         ("dds_i05", "rectangular", 22, "are 1 apart"),  # where the block pointer was made, not where it is advanced
         ("dds_i06", "rectangular", 8, "= W[0, 0] is multiplied"),  # in the helper that gives the bounds back
         ("dds_i08", "rectangular", 27, "and W moves on here"),
-        ("dds_j01", "empty_rows", 18, "is multiplied, expected row"),  # an empty block row ends where it begins, and that is right
+        ("dds_j01", "strided_y", 18, "is multiplied, expected row"),  # an empty block row ends where it begins, and that is right
         ("dds_j10", "rectangular", 28, "values[8, 0, 0]"),  # not `b`, by which the right element of the index is found
         ("dds_j12", "rectangular", 33, "nobody stores"),  # not `stripe`, which is the tile's own number
         ("w4a16_j01", "all_tails", 25, "is multiplied as 0"),  # every nibble is that of another place: the distances of the shift
