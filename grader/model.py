@@ -189,9 +189,9 @@ class Config:
         return value if isinstance(value, int) and value > 1 else 1
 
     def __str__(self) -> str:
-        sizes = ", ".join(f"{k}={v}" for k, v in self.constants.items())
-        registers = f", maxnreg={self.maxnreg}" if self.maxnreg else ""
-        return f"config {self.index} ({sizes}, num_warps={self.num_warps}, num_stages={self.num_stages}{registers})"
+        options = {"num_warps": self.num_warps, "num_stages": self.num_stages}
+        options |= {"maxnreg": self.maxnreg} if self.maxnreg else {}
+        return f"config {self.index} ({', '.join(f'{k}={v}' for k, v in {**self.constants, **options}.items())})"
 
 
 @dataclass(frozen=True)

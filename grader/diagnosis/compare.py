@@ -47,7 +47,11 @@ def compare(run: Run) -> list[Observation]:
     mixing = {one.program for one in of_programs if one.aspect in MIXED}  # whose tiles lack what others have too much
     found += [one for one in of_programs if one.column == "sum" or one.program not in mixing]
     if run.ended and run.config.split_k > 1 and not any(one.column in ("rows", "k", "store") for one in found):
-        found += _of_slices(run, [_with_lost(run, at, one) for (at, _), one in zip(followed, moved, strict=True)])
+        counted = _of_slices(run, [_with_lost(run, at, one) for (at, _), one in zip(followed, moved, strict=True)])
+        if run.expected.right.unit > 1 and any(one.aspect == "twice" for one in counted):
+            # which element of a word is meant, only its partner tells
+            found = [one for one in found if one.side != ("value", "right")]
+        found += counted
     return first_of_each(found)
 
 

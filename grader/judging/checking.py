@@ -240,8 +240,10 @@ def _read_outside(explained: NaNSources) -> str:
 
 
 def _where(wrong: torch.Tensor) -> str:
-    """The rows and columns that contain all wrong elements, unless those are all rows and columns."""
+    """The rows and columns that contain all wrong elements, unless those are all rows and columns, or there is one, which is named."""
     M, N = wrong.shape
+    if int(wrong.sum()) == 1:
+        return ""
     rows, columns = wrong.any(dim=1).nonzero().flatten().tolist(), wrong.any(dim=0).nonzero().flatten().tolist()
     parts = [_span("row", rows, M), _span("column", columns, N)]
     named = [part for part in parts if part]

@@ -96,13 +96,7 @@ def _cause(cause: Cause, source: KernelSource | None, *, alone: bool) -> Rendera
     lines: list[RenderableType] = []
     for count, sentence in enumerate(cause.sentences, 1):
         mark = (
-            f"{count}."
-            if alone and len(cause.sentences) > 1
-            else "→"
-            if alone
-            else f"{cause.number}."
-            if count == 1
-            else " "
+            f"{count}." if alone and cause.reasons > 1 else "→" if alone else f"{cause.number}." if count == 1 else " "
         )
         head, *rest = with_lines(sentence, source).split("\n")
         lines.append(Padding(Text(f"{mark} {head}", style="cyan"), 0))

@@ -222,6 +222,7 @@ def test_a_scale_is_followed_by_the_way_that_the_number_came():
         ("gptq_r02", "all_tails", 48, "X[0, 0] meets the word of W[0, 64:72]"),  # W's slices are whole, so its step is right
         ("w8a8_s04", "transposed_x", 66, "the addresses of X move by {0} from one iteration to the next"),  # of two products alike
         ("dds_s21", "rectangular", 42, "values[7, 0, 0] = W[32, 0] is multiplied"),  # the mask: its iteration is needed
+        ("w4a16_u01", "all_tails", 57, "is multiplied 2 times"),  # what X meets for that reason is not said to be cut out wrongly
         ("dds_u01", "rectangular", 60, "is that of Y[0, 0]"),  # stored twice, and no sum that was left as it was
         ("gptq_u02", "groups_of_32", 49, "zeros[0, 0] becomes 7"),  # not the distance, by which the words are shifted rightly
         ("w4a16_t03", "all_tails", 47, "meets the word of W[0, 8:16]"),  # each word once: it is not X that should take every eighth k
