@@ -29,6 +29,8 @@ APART = {"M": 6, "N": 5, "K": 4}
 APART_FROM = 128
 MOST_PRODUCTS = 24_000_000
 """Of a case: GPTQ programs of one row each, one after the other, made 25 million in the 24 s that a launch has on the interpreter."""
+MOST_ELEMENTS = 320_000
+"""Of a case's Y: of 517 x 1040, with a K of 32, right kernels whose programs make a row, or a few elements, did not end in that time."""
 
 
 def validate_lab(lab: Lab, folder: str) -> Iterator[str]:
@@ -107,6 +109,8 @@ def _in_time(lab: Lab) -> Iterator[str]:
     for case in lab.cases if lab.operations is dense_operations else ():
         if case.M * case.N * case.K > MOST_PRODUCTS:
             yield f"{case.name} has {case.M} x {case.N} x {case.K} products, more than the interpreter does in time; shrink one"
+        if case.M * case.N > MOST_ELEMENTS:
+            yield f"{case.name} has {case.M} x {case.N} elements of Y, more than small programs make in time on the interpreter; shrink one"
 
 
 def _of_every_kind(lab: Lab) -> Iterator[str]:

@@ -193,6 +193,7 @@ def test_labs_have_what_they_must(lab_id):
         (lambda lab: replace(lab, cases=tuple(
             case for case in lab.cases if case.x_layout != "every_other" or case.M == 1)), "'every_other'; give one with more than one"),
         (lambda lab: replace(lab, cases=tuple(replace(case, M=max(case.M, 72)) for case in lab.cases)), "more than the interpreter does"),
+        (lambda lab: replace(lab, cases=(*lab.cases, replace(lab.cases[0], M=1024, N=512, K=16))), "more than small programs make in time"),
         (lambda lab: smaller(lab, N=lambda case: case.configs == "all"), "no case of all configs has N > 1024"),
         (lambda lab: smaller(lab, M=lambda case: case.K > 4096), "no case of all configs has M > 16 and K > 1024"),
         (lambda lab: smaller(lab, K=lambda case: case.K == 576), "K an odd multiple of 64"),
