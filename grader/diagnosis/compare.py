@@ -47,12 +47,19 @@ def compare(run: Run) -> list[Observation]:
     mixing = {one.program for one in of_programs if one.aspect in MIXED}  # whose tiles lack what others have too much
     found += [one for one in of_programs if one.column == "sum" or one.program not in mixing]
     if run.ended and run.config.split_k > 1 and not any(one.column in ("rows", "k", "store") for one in found):
-        counted = _of_slices(run, [_with_lost(run, at, one) for (at, _), one in zip(followed, moved, strict=True)])
-        if run.expected.right.unit > 1 and any(one.aspect == "twice" for one in counted):
-            # which element of a word is meant, only its partner tells
-            found = [one for one in found if one.side != ("value", "right")]
-        found += counted
+        found = _with_slices(
+            run, found, [_with_lost(run, at, one) for (at, _), one in zip(followed, moved, strict=True)]
+        )
     return first_of_each(found)
+
+
+def _with_slices(run: Run, found: list[Observation], followed: list[Products]) -> list[Observation]:
+    """With what slices leave out or meet twice together."""
+    counted = _of_slices(run, followed)
+    if run.expected.right.unit > 1 and any(one.aspect == "twice" for one in counted):
+        # which element of a word is meant, only its partner tells
+        found = [one for one in found if one.side != ("value", "right")]
+    return [*found, *counted]
 
 
 def _of_program(run: Run, stores: list[Node], products: Products) -> list[Observation]:

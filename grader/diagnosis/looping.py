@@ -126,11 +126,8 @@ def _line_of_rounds(run: Run, part: Products, amiss: Array, *, sliced: bool) -> 
     rounds, more = -(-len(amiss) // depth) * found.by, np.arange(len(amiss))
     if np.array_equal(place, more + 1 + known[-1]):
         begins = {node.number for load in _loads(run, part) for node in all_of_address(run, load)}
-        if sliced:  # what is the same in all slices moves all of them
-            begins &= {node.number for node in made_with(run.tape.nodes[: part.store.number], is_program_id)}
-            made, tiles = behind(run, found.stop), -(-run.sizes[2] // depth)  # all of them, before they are shared out
-            right = [one.number for one in made if one.op not in GIVEN and _number(run, one.number) == tiles]
-            begins |= {node.number for number in right for node in behind(run, number)}
+        if sliced:
+            begins = _of_this_slice(run, part, begins) | _of_all_tiles(run, found.stop, depth)
         sign, left = 1 if found.stop != found.start else -1, len(amiss) * found.by // (by or depth)  # not whole, maybe
         return line_of_number(run, found.stop, (sign * rounds, sign * left), store | begins, found.line)
     if np.array_equal(place, more - len(amiss) + known[0]):
@@ -138,6 +135,18 @@ def _line_of_rounds(run: Run, part: Products, amiss: Array, *, sliced: bool) -> 
     if by and depth != abs(by) and found.by * depth % by == 0:
         return line_of_number(run, found.step, (found.by * depth // abs(by) - found.by,), store, found.line)
     return None
+
+
+def _of_this_slice(run: Run, part: Products, numbers: set[int]) -> set[int]:
+    """Those of some nodes that differ from slice to slice; what is the same in all of them moves all of them."""
+    return numbers & {node.number for node in made_with(run.tape.nodes[: part.store.number], is_program_id)}
+
+
+def _of_all_tiles(run: Run, stop: int, depth: int) -> set[int]:
+    """What the number of all tiles along K, before they are shared out, was made of."""
+    made, tiles = behind(run, stop), -(-run.sizes[2] // depth)
+    right = [one.number for one in made if one.op not in GIVEN and _number(run, one.number) == tiles]
+    return {node.number for number in right for node in behind(run, number)}
 
 
 def _order(run: Run, part: Products, met: Sequence[Array], by: int) -> Array:
