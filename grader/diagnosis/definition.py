@@ -416,7 +416,7 @@ def variables_of(text: str) -> dict[int, str]:
     return found
 
 
-def line_of_argument(text: str, line: CalledLine, name: str, place: int) -> int:
+def line_in_block_pointer(text: str, line: CalledLine, name: str, place: int) -> int:
     """Where an argument, by its name and place, of a block pointer stands that is made in a line; that line where none is."""
     for call in _all(text, ast.Call):
         if call.lineno == line and ast.unparse(call.func).endswith("make_block_ptr"):

@@ -20,7 +20,7 @@ from grader.diagnosis.definition import (
     behind,
     is_brought,
     is_cut,
-    line_of_argument,
+    line_in_block_pointer,
     line_of_exchange,
     made_with,
     mask_nodes,
@@ -240,14 +240,14 @@ def line_of_lack(
             fine.add(node.number)
         elif node.number not in fine and node.op not in ("splat", "broadcast", "load") and node.line:
             argument = ("strides", 2) if np.ptp(lacking) else ("offsets", 3)
-            return line_of_argument(run.text, node.line, *argument)
+            return line_in_block_pointer(run.text, node.line, *argument)
     return access.line
 
 
 def _line_of_shape(run: Run, access: Node) -> int | None:
     """Where the shape of a block pointer, or a descriptor, was given."""
     tiles = (node.line for node in address_nodes(run, access) if node.op == "tile")
-    return next((line_of_argument(run.text, line, "shape", 1) for line in tiles if line is not None), access.line)
+    return next((line_in_block_pointer(run.text, line, "shape", 1) for line in tiles if line is not None), access.line)
 
 
 def line_of_mask(run: Run, access: Node, lanes: Array, wrong: Array, right: Container[int] = ()) -> int | None:

@@ -117,7 +117,7 @@ def other_element(
     held = holder(run, products, side, e, p, scale.tensor)
     load = run.load_of(held[0], scale.tensor) if held else None
     line = _line_of_element(run, products, side, scale, [one[amiss] for one in (*at, own - taken)]) if load else None
-    together = own[products.iteration[at[1]] == products.iteration[p]]
+    together = own[products.iteration[at[1]] == products.iteration[p]]  # those that one load has to bring
     # loaded, and used for others
     if load and held and np.isin(together, load.offsets).all() and load.offsets[load.active].max() <= together.max():
         factors = products.flow.terms[int(products.term[p])].factors

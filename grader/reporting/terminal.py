@@ -95,9 +95,8 @@ def _cause(cause: Cause, source: KernelSource | None, *, alone: bool) -> Rendera
     """The sentences of a cause, in the order in which to put things right, each with its line, and the cases in which it shows."""
     lines: list[RenderableType] = []
     for count, sentence in enumerate(cause.sentences, 1):
-        mark = (
-            f"{count}." if alone and cause.reasons > 1 else "→" if alone else f"{cause.number}." if count == 1 else " "
-        )
+        first = f"{cause.number}." if count == 1 else " "
+        mark = (f"{count}." if cause.reasons > 1 else "→") if alone else first
         head, *rest = with_lines(sentence, source).split("\n")
         lines.append(Padding(Text(f"{mark} {head}", style="cyan"), 0))
         lines += [
