@@ -21,6 +21,8 @@ LAYOUTS = ("x_layout", "y_layout")
 RECIPES = ("x", "w", *LAYOUTS)
 FEW = 15
 """Tokens of a case of few, at most."""
+LARGE = 1 << 24
+"""M N K of a recipe that is drawn with few tokens alone: with many it might be more than twice as large."""
 ALWAYS = ("contiguous", "column_slice")
 """Layouts that any lab's X and Y may have, whether or not one of its cases has them: a course's secrets outlast changes of the cases."""
 FIELDS = ("name", "M", "N", "K", "group_size", *RECIPES)
@@ -125,9 +127,9 @@ def draw(labs: Iterable[Lab]) -> str:
     chance = random.Random(secrets.randbits(64))
     lines = ["# Secrets of one course: keep this file out of what students get.", f"seed = {secrets.randbits(48)}"]
     for lab in labs:
-        recipes = [case for case in lab.cases if case.configs == "one" and case.M * case.N * case.K < 1 << 24]
+        recipes = [case for case in lab.cases if case.configs == "one"]
         for number, recipe in enumerate(chance.sample(recipes, min(CASES_A_LAB, len(recipes))), start=1):
-            few = number % 2 == 0 or recipe.M < FEW
+            few = number % 2 == 0 or recipe.M < FEW or recipe.M * recipe.N * recipe.K >= LARGE
             rows = chance.randint(1, FEW) if few else recipe.M + chance.randint(-7, 23)
             columns = _longer(chance, recipe.N, math.gcd(*(case.N for case in lab.cases)))
             whole = recipe.group_size == recipe.K

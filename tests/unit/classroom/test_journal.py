@@ -19,6 +19,7 @@ from grader.classroom.batch.journal import Journal, JournalFull, code_digest, gr
 from grader.classroom.batch.verdicts import PLACE, anonymous, from_json, placed, to_json
 from grader.classroom.hidden_cases import Secrets, draw, load_secrets
 from grader.labs import all_labs, get_lab
+from grader.labs.validation import MOST_ELEMENTS
 from grader.model import (
     BuildFacts,
     Config,
@@ -241,6 +242,9 @@ def test_drawn_secrets_can_be_loaded_and_hide_themselves(tmp_path):
         assert len({case["M"] for case in drawn if case["M"] < 16}) > 3
         together = {(case.x, case.w, case.x_layout) for case in lab.cases}
         assert any((case["x"], case["w"], case["x_layout"]) not in together for case in drawn), "public cases combine the same"
+        many = [case for _ in range(100) for case in tomllib.loads(draw([lab]))["case"]]
+        assert {(case["x"], case["w"]) for case in many} == {(case.x, case.w) for case in lab.cases if case.configs == "one"}
+        assert max(case["M"] * case["N"] for case in many) <= MOST_ELEMENTS
     assert str(secrets.seed) not in secrets.fingerprint
     again = tmp_path / "again.toml"
     again.write_text(draw(all_labs().values()))
