@@ -25,7 +25,7 @@ from grader.classroom.batch.archives import (
 )
 from grader.labs import all_labs
 from grader.plain_files import UnreadableFile, opened_plain
-from grader.reading.files import is_source
+from grader.reading.files import is_notebook, is_source
 
 MAX_LISTED = 20_000
 DEEPEST = 4
@@ -34,8 +34,17 @@ MAX_FOLDERS = 50
 FEW = 3
 """Names that a sentence lists."""
 
-DEFINED = re.compile(rb"\bdef (\w+)\(")
+DEFINED = re.compile(rb"(?:\b|\\n)def (\w+)\(")
+"""Also in a notebook whose cells are one string each."""
 MAX_SEARCHED_BYTES = 32 << 20
+MAX_STUB_BYTES, MOST_STUBS = 1 << 16, 20
+"""A function of more text is begun, and so is what a file defines more often."""
+HEAD = re.compile(rb"\)[^\n:)]*:[ \t\r]*(?:#[^\n]*)?\n")
+"""The end of a signature."""
+DOCSTRING = re.compile(rb"\s*(?:\"\"\".*?\"\"\"|'''.*?''')", re.DOTALL)
+NOTHING = re.compile(rb"pass|\.\.\.|return|raise\b.*")
+BETWEEN_LINES, UNESCAPED = re.compile(rb'(?<!\\)",\s*"'), re.compile(rb'(?<!\\)"')
+"""In the JSON of a notebook: what parts the lines of a cell, and a quotation mark that ends a text."""
 
 ROOT = Path(__file__).parents[3]
 OTHER_ARCHIVES = (".rar", ".7z", ".tar", ".gz", ".tgz", ".xz", ".bz2")
@@ -140,8 +149,8 @@ def source_root(folder: Path, unpacking: Unpacking, wanted: Callable[[Path], boo
             return _work_in(clone, unpacking)
         found = [file for candidate in level for file in children(candidate) if is_source(file)]
         if chosen:
-            known = kernels_in(filter(is_work, chosen))
-            chosen += [file for file in found if is_work(file) and not kernels_in([file]) <= known]
+            known = begun_in(chosen)
+            chosen += [file for file in found if not begun_in([file]) <= known]
         elif any(map(wanted, found)):
             chosen = found
     roots = {file.parent for file in chosen}
@@ -166,8 +175,8 @@ def why_unread(path: Path) -> str:
 
 
 def is_work(file: Path) -> bool:
-    """Whether a source has a kernel and is not as it was given out."""
-    return bool(kernels_in([file])) and not is_given_out(file)
+    """Whether a source has a kernel that was begun: what was given out is not, nor a stub that was saved again, or with other comments."""
+    return bool(begun_in([file]))
 
 
 def archives_in(folder: Path) -> list[Path]:
@@ -177,15 +186,53 @@ def archives_in(folder: Path) -> list[Path]:
 
 def kernels_in(files: Iterable[Path]) -> set[str]:
     """The labs' kernels that these files define, or seem to: no Python is read here, only where a `def` begins."""
-    known, found = {lab.kernel for lab in all_labs().values()}, set[str]()
+    return {name for file in files for name, _ in _definitions(_text_of(file))}
+
+
+def begun_in(files: Iterable[Path]) -> set[str]:
+    """Those of them that seem to be more than a stub: by their text, as reading asks of their syntax."""
+    found = set[str]()
     for file in files:
-        try:
-            with opened_plain(file) as text:
-                names = DEFINED.findall(text.read(MAX_SEARCHED_BYTES))
-        except (OSError, UnreadableFile):
-            continue
-        found |= known & {name.decode() for name in names}
+        text = _text_of(file)
+        for number, (name, begin) in enumerate(_definitions(text)):
+            if number >= MOST_STUBS or not _is_stub(text[begin : begin + MAX_STUB_BYTES], is_notebook(file)):
+                found.add(name)
     return found
+
+
+def _text_of(file: Path) -> bytes:
+    """What a file begins with; nothing of one that cannot be read."""
+    try:
+        with opened_plain(file) as opened:
+            return opened.read(MAX_SEARCHED_BYTES)
+    except (OSError, UnreadableFile):
+        return b""
+
+
+def _definitions(text: bytes) -> Iterator[tuple[str, int]]:
+    """The labs' kernels that a text defines, and where the parameters of each begin."""
+    known = {lab.kernel.encode(): lab.kernel for lab in all_labs().values()}
+    for match in DEFINED.finditer(text):
+        if name := known.get(match[1]):
+            yield name, match.end()
+
+
+def _is_stub(text: bytes, notebook: bool) -> bool:
+    """Whether nothing but a docstring, comments, pass, ..., return or raise follows a function's parameters."""
+    if notebook:
+        text = UNESCAPED.split(BETWEEN_LINES.sub(b"", text), maxsplit=1)[0]
+        text = text.replace(b"\\n", b"\n").replace(b'\\"', b'"')
+    head = HEAD.search(text)
+    if head is None:
+        return False
+    docstring = DOCSTRING.match(text, head.end())
+    for line in text[(docstring or head).end() :].splitlines():
+        code = line.split(b"#")[0].rstrip()
+        if code and not code[:1].isspace():
+            return True
+        if code and not NOTHING.fullmatch(code.strip()):
+            return False
+    return len(text) < MAX_STUB_BYTES
 
 
 def are_of_several(hand_ins: Iterable[Path]) -> bool:
@@ -239,6 +286,10 @@ def is_given_out(file: Path) -> bool:
     return any(one.is_file() and filecmp.cmp(file, one, shallow=False) for one in given) and not file.is_symlink()
 
 
+def _without_work(file: Path) -> bool:
+    return is_given_out(file) or (bool(kernels_in([file])) and not is_work(file))
+
+
 def _name_in_place(file: Path, repository: Path) -> str:
     return PLACES[file.parent.relative_to(repository).as_posix()] + file.name
 
@@ -250,11 +301,11 @@ def copied(files: Iterable[tuple[Path, str]], folder: Path) -> Sources:
     known, searched, placed = set[str](), 0, dict[Path, Path]()
     for file, name in files:
         target = folder / Path(name).name
-        if target.exists() and is_given_out(target) and not is_given_out(file):
+        if target.exists() and _without_work(target) and not _without_work(file):
             target.unlink()
             before = placed.pop(target)
             taken.remove(before)
-            left.append((before, f"{before.name} is as it was given out; another of that name counts"))
+            left.append((before, f"{before.name} is a stub, or as it was given out; another of that name counts"))
             known, searched = kernels_in(taken), len(taken)
         if target.exists():
             known, searched = known | kernels_in(taken[searched:]), len(taken)

@@ -6,6 +6,7 @@ import json
 import os
 import shutil
 import stat
+import time
 import zipfile
 from datetime import UTC, datetime
 from pathlib import Path
@@ -517,6 +518,23 @@ def test_what_was_given_out_hides_no_work_of_the_same_name(tmp_path):
 
 
 GIVEN = (ROOT / "assignment" / "w8a8.py").read_text(encoding="utf-8")
+NOTEBOOK = json.loads((ROOT / "notebooks" / "w8a8.ipynb").read_text(encoding="utf-8"))
+
+
+def saved_again(one_string):
+    """The stub's notebook, run and saved by an editor; some of them write each cell as one string."""
+    cells = [
+        {**cell, "execution_count": 3, "source": "".join(cell["source"]) if one_string else cell["source"]}
+        for cell in NOTEBOOK["cells"]
+    ]
+    return json.dumps({**NOTEBOOK, "cells": cells}, indent=None if one_string else 1)
+
+
+STUBS = {
+    "another comment": GIVEN.replace("# YOUR CODE HERE", "# what do I do here?"),
+    "raise": GIVEN.replace("    pass\n", "    raise NotImplementedError  # later\n").replace("\n", "\r\n"),
+    "dots": GIVEN.replace("    pass\n", "    ...\n\n    return\n").replace('"""Y =', '"""My notes. Y ='),
+}
 
 
 @pytest.mark.parametrize(
@@ -525,6 +543,8 @@ GIVEN = (ROOT / "assignment" / "w8a8.py").read_text(encoding="utf-8")
         {"w8a8.py": GIVEN}, {"README.py": "x = 1\n"}, {"notes.py": "x = 1\n", "w8a8.py": GIVEN}, {"data.zip": None},
         {"w8a8.py": "def f(:\n"},
         {"first/w8a8.py": GIVEN, "first/notes.py": ""},
+        *({"w8a8.py": text} for text in STUBS.values()),
+        *({"w8a8.ipynb": saved_again(one_string)} for one_string in (False, True)),
     ],
     ids=lambda beside: " ".join(beside),
 )
@@ -543,6 +563,25 @@ def test_nothing_hides_work(tmp_path, beside, place):
     assert kernel_of("ann") in graded
     claimed = {path.name for path in ann.taken} | {path.name for path, _ in ann.left}
     assert {Path(name).name for name in (place, *beside)} <= claimed
+
+
+@pytest.mark.parametrize("text", ["(x_ptr):\n    x_ptr", "(x_ptr): return f()\n", "(\n    x_ptr,\n):\n    '''pass'''\n    f(x_ptr)\n", '():\n    """'])
+def test_whatever_is_no_stub_may_be_work(tmp_path, text):
+    """Also where it ends inside its docstring, or is no Python."""
+    text = f"import triton\ndef W8A8_MM{text}"
+    for name, whole in {"w8a8.py": text, "w8a8.ipynb": json.dumps({"cells": [{"source": text}]})}.items():
+        (tmp_path / name).write_text(whole, encoding="utf-8")
+        assert folders.is_work(tmp_path / name)
+
+
+@pytest.mark.parametrize("begins", ["", "a):\n"])
+@pytest.mark.parametrize("text", ["def W8A8_MM(", ")", '",', '",  ', ' """', "\n", ":", "\\"])
+def test_long_files_are_searched_in_linear_time(tmp_path, begins, text):
+    for name in ("w8a8.py", "w8a8.ipynb"):
+        (tmp_path / name).write_text(f"def W8A8_MM({begins}" + text * (4_000_000 // len(text)), encoding="utf-8")
+        begun = time.process_time()
+        folders.is_work(tmp_path / name)
+        assert time.process_time() - begun < 3
 
 
 LATER = "@triton.jit\ndef W4A16_MM(x_ptr):\n    x = 1\n"
