@@ -565,7 +565,9 @@ def test_nothing_hides_work(tmp_path, beside, place):
     assert {Path(name).name for name in (place, *beside)} <= claimed
 
 
-@pytest.mark.parametrize("text", ["(x_ptr):\n    x_ptr", "(x_ptr): return f()\n", "(\n    x_ptr,\n):\n    '''pass'''\n    f(x_ptr)\n", '():\n    """'])
+@pytest.mark.parametrize(
+    "text", ["(x_ptr):\n    x_ptr", "(x_ptr): return f()\n", "(\n    x_ptr,\n):\n    '''pass'''\n    f(x_ptr)\n", '():\n    """']
+)
 def test_whatever_is_no_stub_may_be_work(tmp_path, text):
     """Also where it ends inside its docstring, or is no Python."""
     text = f"import triton\ndef W8A8_MM{text}"
