@@ -190,7 +190,7 @@ def test_a_hidden_case_tells_its_verdict_and_nothing_else(tmp_path):
         assert next(test.status for test in report.tests if test.name == "hidden_1") == status
         whole = Report("w8a8.py", setup.device, None, {"w8a8": report})
         for shown in (json.dumps(document(whole)["labs"]["w8a8"]["tests"]), page(whole)):
-            assert not re.search(r"\b(1187|1186|1188|176|175)\b", re.sub(r"base64,[^\"]*", "", shown))
+            assert not re.search(r"(?<![\d.])(1187|1186|1188|176|175)\b", re.sub(r"base64,[^\"]*", "", shown))
 
 
 def test_ctrl_c_stops_the_command_cleanly(few, tmp_path):
