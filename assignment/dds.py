@@ -37,7 +37,7 @@ def DDS_MM(
     x fp16 [M, K], element (m, k) at m * stride_xm + k * stride_xk; any strides.
     values fp16 [nnz, 32, 32], contiguous:
     values[b, r, c] is W[32 * block_row + r, 32 * col_indices[b] + c].
-    crow_indices int32 [N/32 + 1]: block row r owns the blocks
+    crow_indices int32 [N/32 + 1], from 0 to nnz: block row r owns the blocks
     crow_indices[r] to crow_indices[r + 1] - 1.
     col_indices int32 [nnz], rising within a block row. A block row may be empty or full, and nnz may be 0.
     y fp16 [M, N], element (m, n) at m * stride_ym + n * stride_yn, stride_yn being 1; holds anything on entry.

@@ -24,7 +24,7 @@ from grader.sandbox.inside.wire import WireError
 LOAD_SECONDS = 20.0
 COMPILE_SECONDS = 60.0
 MAX_TIMEOUTS = 2
-NO_TIME_LEFT = "not compiled: what was compiled before it used up the build time"
+NO_TIME_LEFT = "not compiled: earlier compilations used up the build time"
 HIDDEN = "a hidden case does not compile"
 
 Operation = Literal["compile", "lower", "allocate", "read"]

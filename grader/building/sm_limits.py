@@ -41,6 +41,6 @@ def too_much_shared_memory(shared_bytes: int, capability: int) -> str:
     if shared_bytes <= limit:
         return ""
     return (
-        f"needs {shared_bytes / 1024:.0f} KB of shared memory, a program may use {limit // 1024} KB; "
+        f"needs {shared_bytes / 1024:.0f} KB of shared memory, but a program may use only {limit // 1024} KB; "
         "use smaller tiles or fewer stages"
     )

@@ -125,7 +125,7 @@ def _defined_elsewhere(name: str, function: ast.AST, line: int | None) -> tuple[
         kind = {ast.If: "if", ast.For: "for", ast.While: "while"}[type(block)]
         where = "above" if line is None or block.lineno < line else "below"
         behind = line is not None and line > (block.end_lineno or block.lineno)
-        indent = ", or indent this line where it belongs inside" if behind else ""
+        indent = ", or indent this line if it belongs inside" if behind else ""
         return (
             f"`{name}` has no value here: it gets one only inside the `{kind}` {where}",
             f"give `{name}` a value of the same shape and dtype before that `{kind}`{indent}",

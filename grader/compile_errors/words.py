@@ -72,10 +72,10 @@ def _about_comparison(node: ast.AST | None) -> dict[str, str]:
         for part in [node.left, *node.comparators]
     )
     if wide:
-        cause, step = "& and | bind more tightly than < and ==, so this compares twice at once", "(a < M) & (b < N)"
+        cause, step = "& and | bind more tightly than < and ==, so this is a chained comparison", "(a < M) & (b < N)"
         return {"comparison": cause, "comparison_next": f"put each comparison into brackets: {step}"}
     return {
-        "comparison": "a kernel cannot compare twice at once (a < b < c)",
+        "comparison": "a kernel cannot chain comparisons (a < b < c)",
         "comparison_next": "write (a < b) & (b < c)",
     }
 

@@ -217,7 +217,7 @@ class _Walk:
         before, after = (self.covered(i) for i in (0, 1))
         if len(before) and len(after) and after.min() - before.min() == found.step / along_k * unit:
             text = f"k of {side.operand.letter} moves by {{0}} from one iteration to the next ({span(before)}, then {span(after)})"
-            text += f", that of {self.other.side.operand.letter} moves on here" if beside else ""
+            text += f"; k of {self.other.side.operand.letter} advances on this line" if beside else ""
             one = self.observation(column, aspect, line, text, "{1}", found.step // along_k * unit, found.depth * unit)
             return replace(one, hedged=beside is not None)
         text = f"the addresses of {side.operand.letter} move by {{0}} from one iteration to the next"
@@ -233,8 +233,8 @@ class _Walk:
         if found.base % along_row == 0 and along_row > along_k and not walked:
             shift, rows = found.base // along_row, self.products.rows(self.side)
             low, high, noun = int(rows.min()), int(rows.max()), "rows" if self.name == "left" else "columns"
-            text = f"for {noun} {low}:{high + 1} of Y rows {low + shift}:{high + shift + 1} of {letter} are loaded, "
-            text += f"{{0}} {'before' if shift < 0 else 'after'} their own"
+            text = f"for {noun} {low}:{high + 1} of Y, rows {low + shift}:{high + shift + 1} of {letter} are loaded, "
+            text += f"{{0}} too {'low' if shift < 0 else 'high'}"
             line = self.line_of("base", found)
             return self.observation(column, "rows begin", line, text, f"rows {low}:{high + 1}", abs(shift))
         if found.base % along_k or found.base < 0:
@@ -341,14 +341,14 @@ def check_k(run: Run, products: Products) -> list[Observation]:
         blamed = walks[1:] if again == walks[1:] else walks[:1]
     found = [one for walk in blamed for one in walk.observed(wrong, "k")]
     if found:
-        return found if len(blamed) == 1 else [_expecting(one, "the same k on both sides") for one in found]
+        return found if len(blamed) == 1 else [_expecting(one, "the same k in both operands") for one in found]
     side = blamed[0].side
     others = [
         load for walk in walks if len(blamed) == 1 and walk not in blamed and (load := load_of(run, walk.side, p))
     ]
     line = line_of_place(run, products, side, p, numbers_behind(run, *others))
-    text = f"for {products.element(e)}, {element(run, left, e, p)} meets {element(run, right, e, p)}"
-    return [products.seen("k", "meet", line, text, "the same k on both sides", p=p)]
+    text = f"for {products.element(e)}, {element(run, left, e, p)} is multiplied by {element(run, right, e, p)}"
+    return [products.seen("k", "meet", line, text, "the same k in both operands", p=p)]
 
 
 def _step_apart(walks: list[_Walk]) -> Observation | None:

@@ -200,8 +200,8 @@ def _missing(run: Run, parts: Sequence[Products], e: int, missing: Array, where:
         there = np.flatnonzero(other.live[e] & np.isin(other.k[e] // unit, missing // unit) & side.asked[e])
         if len(there) and (side.k[e, there] // unit != other.k[e, there] // unit).all():  # and so outside its tensor
             p = int(there[0])
-            text = f"for {where}, {element(run, one.left, e, p)} meets {element(run, one.right, e, p)}"
-            return one.seen("k", "meet", line_of_place(run, one, side, p), text, "the same k on both sides", p=p)
+            text = f"for {where}, {element(run, one.left, e, p)} is multiplied by {element(run, one.right, e, p)}"
+            return one.seen("k", "meet", line_of_place(run, one, side, p), text, "the same k in both operands", p=p)
     made = int(one.iteration.max()) + 1 if one.iteration.size else 0
     depth = int((one.iteration == 0).sum())
     text = f"k = {span(missing)} is never multiplied for {where}{_together(run, parts)}"
@@ -242,7 +242,7 @@ def check_masks(run: Run, products: Products) -> list[Observation]:
         if counts.any():
             e, p = (int(i) for i in np.argwhere(counts)[0])
             access, letter = load_of(run, side, p), side.operand.letter
-            text = f"where its mask leaves {letter} out, the operand holds {plain(side.value[e, p])} and meets "
+            text = f"where the mask of {letter} is false, the operand holds {plain(side.value[e, p])} and is multiplied by "
             text += f"{plain(other.value[e, p])} of {other.operand.letter}"
             line = access.line if access else None
             return [products.seen("mask", f"{letter} counts", line, text, "0 on one of the two sides", p=p)]

@@ -31,15 +31,15 @@ def check_index(run: Run, products: Products) -> list[Observation]:
     if another.any():
         e, p = first_of(products, another)
         line, beside = _line_of_element(run, products, e, p)
-        text = f"{short}[{indices[e, p]}] says which columns of {letter} meet {element(run, other, e, p)}"
-        text += f", and {other.operand.letter} moves on here" if beside else ""
+        text = f"{short}[{indices[e, p]}] selects the columns of {letter} that are multiplied by {element(run, other, e, p)}"
+        text += f"; {other.operand.letter} advances on this line" if beside else ""
         return [products.seen("index", "element", line, text, f"{short}[{wanted[e, p]}]", p=p, hedged=True)]
     otherwise = products.live & (side.k != other.k) & (indices == wanted)
     if otherwise.any():
         e, p = first_of(products, otherwise)
         line = line_of_place(run, products, side, p)
         value = int(run.problem.tensors[side.operand.index].reshape(-1)[int(indices[e, p])])
-        text = f"with {short}[{indices[e, p]}] = {value}, {element(run, side, e, p)} meets {element(run, other, e, p)}"
+        text = f"with {short}[{indices[e, p]}] = {value}, {element(run, side, e, p)} is multiplied by {element(run, other, e, p)}"
         expected = f"{letter}[{products.m[e]}, {other.k[e, p]}]"
         return [products.seen("index", "use", line, text, expected, p=p)]
     return []

@@ -14,15 +14,15 @@ COLUMNS = ("programs", "store", "rows", "k", "index", "count", "mask", "value", 
 """In the order of the flow, which is the order in which to put things right."""
 ABOUT = {
     "programs": "which program stores which tile of Y is wrong",
-    "store": "the sums are stored in other places of Y than their own",
+    "store": "the sums are stored to the wrong elements of Y",
     "rows": "the rows of an operand are not those of the tile of Y",
     "k": "the two operands do not meet at the same k",
-    "index": "an operand is looked up by another element of the index than its own",
+    "index": "an operand is looked up with the wrong element of the index",
     "count": "not every k is multiplied exactly once",
     "mask": "what a mask leaves out is not 0 when it is multiplied",
     "value": "an operand holds other numbers than it should",
     "sum": "not every product reaches Y exactly once",
-    "precision": "a type on the way to Y cannot hold what it is given",
+    "precision": "an intermediate type on the way to Y cannot hold its values",
     "scale": "the products are not multiplied by the scales that belong to them",
 }
 """What is wrong where a column deviates, without the numbers of a case."""
@@ -123,7 +123,7 @@ class Observation:
 
     def text(self, place: str) -> str:
         """The sentence. place: the line in the student's words."""
-        where = [f"{place} (where to look first)" if self.hedged else place]
+        where = [f"{place} (look here first)" if self.hedged else place]
         if self.variable and not self.hedged:
             where.append(f"`{self.variable}`")
         if self.case:
@@ -134,13 +134,15 @@ class Observation:
             where.append(f"iteration {self.iteration}")
         expected = f", expected {self.expected.format(*self.numbers)}" if self.expected else ""
         named = (
-            f". A kernel that {self.what} gives the same{f' ({self.hint})' if self.hint else ''}" if self.what else ""
+            f". A kernel that {self.what} gives the same result{f' ({self.hint})' if self.hint else ''}"
+            if self.what
+            else ""
         )
         return f"{', '.join(where)}: {self.found.format(*self.numbers)}{expected}{named}"
 
     def general(self, place: str) -> str:
         """The same without the numbers of a case."""
-        return f"{place}: {f'wrong as a kernel that {self.what}' if self.what else ABOUT[self.column]}"
+        return f"{place}: {f'wrong in the same way as a kernel that {self.what}' if self.what else ABOUT[self.column]}"
 
 
 def first_of_each(observations: Iterable[Observation]) -> list[Observation]:

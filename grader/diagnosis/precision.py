@@ -54,7 +54,7 @@ def _multiplied(run: Run, products: Products) -> Iterator[Observation]:
         if node.op in ("dot", "fmul") and node.type in HALF:
             peak = _peak(values.astype(np.float64))
             inf = ": it is inf" if np.isinf(values.astype(np.float64)).any() else ""
-            text = f"the product is {node.type}; at {plain(peak)} its steps are {_spacing(peak, node.type):g} wide{inf}"
+            text = f"the product is {node.type}; near {plain(peak)} its values are {_spacing(peak, node.type):g} apart{inf}"
             yield products.seen("precision", "product", node.line, text, "a product in fp32")
 
 
@@ -127,7 +127,7 @@ def _exact(run: Run, node: Node) -> Array | None:
 
 
 def _coarse(node: Node, peak: float) -> str:
-    return f"the sum is {node.type}; at {plain(peak)} its steps are {_spacing(peak, node.type):g} wide, and it is added to again"
+    return f"the sum is {node.type}; near {plain(peak)} its values are {_spacing(peak, node.type):g} apart, and more is added"
 
 
 def _through(run: Run, step: Passed) -> tuple[Array, Array]:

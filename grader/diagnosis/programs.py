@@ -215,13 +215,15 @@ def _line_of_home(run: Run) -> tuple[int | None, bool]:
 
 def _missing(run: Run, tiles: TileMap | None, unwritten: Array) -> Observation:
     rows, columns = np.flatnonzero(unwritten.any(axis=1)), np.flatnonzero(unwritten.any(axis=0))
-    text = f"nobody stores Y in rows {span(rows)}, columns {span(columns)}"
+    text = f"no program stores rows {span(rows)}, columns {span(columns)} of Y"
     if not unwritten[np.ix_(rows, columns)].all():
-        text = f"nobody stores {int(unwritten.sum())} elements of Y, in rows {span(rows)} and columns {span(columns)}"
+        text = (
+            f"{int(unwritten.sum())} elements of Y are never stored, in rows {span(rows)} and columns {span(columns)}"
+        )
     owing = _never_launched(run, tiles) if tiles else ""
     if owing:
         grid = " x ".join(map(str, run.grid if run.grid[2] > 1 else run.grid[:2]))
-        text += f": program {owing} would, by what the others store, and the grid has {grid} programs"
+        text += f": going by the others, program {owing} would store there, but the grid has only {grid} programs"
     line, tried = _line_of_home(run)
     if tiles is not None:
         text, line = text + _rule(run, tiles), line or _line(run, tiles)
@@ -417,7 +419,7 @@ def _misplaced(run: Run, products: Products) -> Observation | None:
         return None
     text = f"the product of rows {span(m)} of X and rows {span(n)} of W is stored to "
     text += f"rows {span(products.m)}, columns {span(products.n)} of Y"
-    return products.seen("store", "place", line, text, f"Y[{m[0]}, {n[0]}] for its first element", hedged=not tried)
+    return products.seen("store", "place", line, text, f"its first element at Y[{m[0]}, {n[0]}]", hedged=not tried)
 
 
 def _reordered(run: Run, products: Products, m: Array, n: Array) -> Observation | None:

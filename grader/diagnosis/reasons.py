@@ -73,5 +73,5 @@ def _unread(failure: Failure, unread: str) -> Diagnosis | None:
     small = min(cases, key=lambda case: case.M * case.N * case.K).name
     why = f" ({unread})" if unread else ""
     return Diagnosis(
-        f"how Y comes about could not be followed in this kernel{why}; the smallest case that fails is `{small}`"
+        f"the grader could not trace how this kernel computes Y{why}; the smallest failing case is `{small}`"
     )

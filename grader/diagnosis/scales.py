@@ -214,7 +214,7 @@ def _factor_wrong(
     made = f" = {_formula(names, powers)}" if powers is not None and any(powers) else ""
     ratio = total[wrong] / wanted[wrong]
     if not made and np.allclose(ratio, ratio[0], rtol=CLOSE):
-        made = f", {plain(float(ratio[0]))} times what belongs to it"
+        made = f", {plain(float(ratio[0]))} times the right value"
     mine = wrong[places[0] == e]
     text = f"{'the' if mine.all() else 'some'} products of {products.element(e)} are multiplied by {plain(total[at])}{made}"
     factors = products.flow.terms[int(products.term[p])].factors

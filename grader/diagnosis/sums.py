@@ -58,7 +58,7 @@ def check_reset(run: Run, products: Products, stores: Sequence[Node]) -> list[Ob
     again = products.flow.again
     if again:
         line = start_of_sum(run, min(again))
-        text = "a partial sum is added to the result, stays as it is, and is added once more with what comes next"
+        text = "a partial sum is added to the result but not reset to zero, so the next addition counts it again"
         found.append(products.seen("sum", "again", line, text, "each product once", hedged=True))
     return found
 
@@ -158,9 +158,7 @@ def _added(run: Run, products: Products, offset: float) -> list[Observation]:
         text = f"{what}{whose} is added to the sum for {products.element(e)}"
         expected = "products of X and W alone"
         if of_left:
-            expected = (
-                f"{plain(float(lacking[e]))}, which makes up for W being multiplied as {plain(offset)} more than it is"
-            )
+            expected = f"{plain(float(lacking[e]))}, which compensates for the {plain(offset)} by which W is too large in the product"
         found.append(products.seen("sum", "added", addend.line, text, expected))
     return found[:1]
 
@@ -183,11 +181,11 @@ def _uneven(run: Run, products: Products, held: Array) -> list[Observation]:
     doubled = products.flow.doubled
     if doubled:
         at = run.tape.nodes[min(doubled)].line
-        text = f"the products made first are {plain(float(ratio[e]))} times in the sum for {products.element(e)}"
+        text = f"the first products are counted {plain(float(ratio[e]))} times in the sum for {products.element(e)}"
         return [products.seen("sum", "doubled", at, text, "once")]
     line = terms[first].factors[-1].line if terms[first].factors else terms[last].line
-    text = f"for {products.element(e)} the products that are made first are multiplied by {plain(float(ends[0][e]))}, "
-    text += f"those made last by {plain(float(ends[1][e]))}"
+    text = f"for {products.element(e)}, the first products are multiplied by {plain(float(ends[0][e]))}, "
+    text += f"the last ones by {plain(float(ends[1][e]))}"
     return [products.seen("sum", "uneven", line, text, "one factor for all")]
 
 

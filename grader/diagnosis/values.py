@@ -214,7 +214,7 @@ def check_weight(run: Run, products: Products) -> list[Observation] | None:
         return found
     links = way(run, int(right.node[p[at]]), int(right.lanes[e[at], p[at]]), right.operand.tensor)
     steps = sentence_of(links)
-    text = f"X[{left.row[e[at], p[at]]}, {k[at]}] is multiplied by {plain(total[at])} in all"
+    text = f"X[{left.row[e[at], p[at]]}, {k[at]}] is multiplied by {plain(total[at])} in total"
     text += f"; the operand holds {plain(right.value[e[at], p[at]])}" + (f" ({steps})" if steps else "")
     words = run.expected.weight_words
     expected = f"W[{n[at]}, {k[at]}] = {plain(weight.value[n[at], k[at]])}"

@@ -257,7 +257,9 @@ class MemoryCheck:
     def _end_if_misled(self, where: str) -> None:
         """Ends a launch that went far outside `where`, if a number from outside its tensors led it there."""
         if self.misled is not None:
-            raise LaunchEnded("memory", f"went far outside {where} after a number was read outside {self.misled}")
+            raise LaunchEnded(
+                "memory", f"accessed memory far outside {where} after a number was read outside {self.misled}"
+            )
 
     def report_strays(self, kind: str, area: Area, pointers: np.ndarray, mask: np.ndarray, bad: np.ndarray) -> None:
         """Accesses of some programs with lanes that lie in no element: [programs, ...] each."""

@@ -224,7 +224,7 @@ def _describe(y: torch.Tensor, reference: Reference, wrong: torch.Tensor, explai
     row, column = divmod(flat, N)
     sample = (
         f"Y[{row}, {column}] is {float(y[row, column]):.6g}, expected {float(reference.y[row, column]):.6g} "
-        f"within {float(reference.bound[row, column]):.2g}"
+        f"to within {float(reference.bound[row, column]):.2g}"
     )
     return f"{share}{place}; {sample}"
 

@@ -75,7 +75,7 @@ def _config_note(outcome: Outcome, wrong: int, ran: int) -> str:
     """Which config it was, by its number; the report lists the configs themselves."""
     if f"config {outcome.config}" in outcome.message:
         return ""
-    share = f"{wrong} of {ran} configs fail, the first is " if ran > 1 else ""
+    share = f"{wrong} of {ran} configs fail; the first is " if ran > 1 else ""
     return f" [{share}config {outcome.config}]"
 
 

@@ -171,7 +171,7 @@ def _promise(source: KernelSource, problem: Problem, finding: MemoryFinding) -> 
 def _fact(kernel: Launchable, problem: Problem, finding: MemoryFinding, *, masked: bool = False) -> tuple[str, str]:
     """What was accessed that must not be, and what to do about it ("" where the fact says it). masked: the access has a mask."""
     name = finding.tensor.removesuffix("_ptr")
-    before = f"{finding.misled.removesuffix('_ptr')} was read out of bounds before, and the address comes from that number: fix that first"
+    before = f"{finding.misled.removesuffix('_ptr')} was read out of bounds, and the address comes from that value: fix that read first"
     if finding.fault == "wild" or len(finding.index) != _dimensions(problem, finding):
         return "an address outside every tensor", before if finding.misled in _indices(
             kernel
@@ -194,12 +194,12 @@ def _fact(kernel: Launchable, problem: Problem, finding: MemoryFinding, *, maske
         return _race(kernel, tensor, name, finding, element, masked=masked)
     if finding.fault == "thread" and finding.kind != "load":
         return (
-            f"{element}, which the same program stored to, or loaded, in another place of a tile: another thread did, and may run later",
+            f"{element}, which another thread of the same program also stores or loads, perhaps later",
             "put tl.debug_barrier() between, or store each element once",
         )
     if finding.fault == "thread":
         return (
-            f"{element}, which the same program stored in another place of a tile: another thread did, and may not have reached that point",
+            f"{element}, which another thread of the same program stores, perhaps later",
             "put tl.debug_barrier() between the two, or use what was stored instead of loading it",
         )
     if finding.fault == "mixed":
@@ -241,7 +241,7 @@ def _race(
     if moves:
         return too or f"{element}, which another program writes too{pair}", f"the address is wrong: {moves}"
     if lanes:
-        return too, "store to each element once: mask the others, or make one number of them with tl.sum or tl.max"
+        return too, "store to each element once: mask the others, or reduce them to one value with tl.sum or tl.max"
     if finding.kind == "store" and not finding.differs:
         return (
             f"{element}, which another program writes too{pair}, with the same number",
@@ -356,7 +356,7 @@ def _moves(tensor: torch.Tensor, name: str, finding: MemoryFinding) -> str:
     own, steps = tensor.stride(), [abs(step) for step in finding.steps]
     if not steps or len(steps) != tensor.dim() or sorted(steps) == sorted(own):
         return ""
-    return f"its tile moves by {' and '.join(map(str, steps))}, {name}'s strides are {' and '.join(map(str, own))}"
+    return f"its tile moves by {' and '.join(map(str, steps))}, but {name}'s strides are {' and '.join(map(str, own))}"
 
 
 def _dimensions(problem: Problem, finding: MemoryFinding) -> int:

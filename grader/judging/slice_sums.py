@@ -28,7 +28,7 @@ MOST_SETS = 64
 """Different sets of k that are compared with the reference; 16 are all that count."""
 
 NOT_ITS_SHARE = (
-    "its slices of K do not widen the tolerance: what one of them adds is not the products of its own k, "
+    "its slices of K do not widen the tolerance, because one adds something other than the products of its own k, "
     "summed in fp32 and rounded to fp16 once"
 )
 

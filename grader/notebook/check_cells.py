@@ -96,7 +96,7 @@ def needs(notebook: str, step: str | None = None, *, right: bool = True) -> None
     answer = step_answer(notebook, step) if right else read_step(inputs(), notebook, wanted)
     if isinstance(answer, KernelSource) or (isinstance(answer, StepAnswer) and answer.ok):
         return
-    head = f"This cell uses {wanted.function} of the step `{step}`, and that is not right yet"
+    head = f"This cell uses {wanted.function} of the step `{step}`, which is not right yet"
     if isinstance(answer, Refusal):
         raise NotYet(f"{head}: {sentence(answer.message)}")
     raise NotYet(f"{head}: {sentence(answer.sentences[0])}\nMake it right first, then run this cell again.")

@@ -121,7 +121,7 @@ def _checked(
 
 def _earlier(step: Step, earlier: Step, answer: StepAnswer | Refusal) -> tuple[str, ...]:
     """That an earlier step is to be fixed first, and what is wrong there."""
-    first = f"{step.function} calls {earlier.function}, and that is not right yet: fix the step `{earlier.name}` first."
+    first = f"{step.function} calls {earlier.function}, which is not right yet: fix the step `{earlier.name}` first."
     said = [answer.message] if isinstance(answer, Refusal) else answer.sentences
     return (first, *said)
 

@@ -142,7 +142,8 @@ def _standing(lab: Lab, path: SpeedPath) -> list[Remark]:
     number = rung.split("_")[1]
     return [
         Remark(
-            f"Your kernel is built like step {number} of the table, which took on an {record().gpu}: {times}.", "cyan"
+            f"Your kernel is built like step {number} of the table. On an {record().gpu} that step took: {times}.",
+            "cyan",
         )
     ]
 

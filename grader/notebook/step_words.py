@@ -49,7 +49,7 @@ def complained(step: Step, source: KernelSource, complaint: Complaint) -> str:
         and (got[:3], wanted) == ("int", "fp32")
         and re.search(r"tl\.dot\(|\.to\(tl\.int", _own_text(source, step.function))
     ):
-        return f"{found}integers were multiplied: convert them before, and not their product."
+        return f"{found}integers were multiplied: convert the operands first, not their product."
     if shape == size:
         return f"{found}end it with .to(tl.{wanted.replace('fp', 'float')})."
     if shape[::-1] == size and len(size) == 2:

@@ -94,8 +94,8 @@ def _occupancy(facts: BuildFacts, config: Config, capability: int) -> str:
         reason, cure = f"{config.num_warps} warps per program", "more warps"
     programs = "1 program" if facts.programs_per_sm == 1 else f"{facts.programs_per_sm} programs"
     return (
-        f"low occupancy: {programs}, {facts.warps_per_sm} of {limits.warps} warps per SM, because of "
-        f"{reason}, too few warps to hide memory latency: try {cure}"
+        f"low occupancy: {programs}, {facts.warps_per_sm} of {limits.warps} warps per SM, limited by "
+        f"{reason}: too few warps to hide memory latency; try {cure}"
     )
 
 

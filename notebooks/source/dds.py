@@ -194,8 +194,8 @@ check("dds", step="store")
 #
 # You have all the pieces. Put together unchanged, they are a kernel worth 60 points:
 #
-# 1. With the grid `DDS_MM_grid`, which is given below the kernel, `tl.program_id(0)` counts tiles of rows and block rows, block rows
-#    fastest, and `N // BLOCK` block rows make a row of tiles: divide for the tile of rows, take the remainder for the block row. The
+# 1. With the grid `DDS_MM_grid`, which is given below the kernel, `tl.program_id(0)` counts the tiles of $Y$, with the block row
+#    running fastest: divided by `N // BLOCK`, the number of block rows, it gives the tile of rows; the remainder is the block row. The
 #    tile of rows gives `rows`; the block row gives the 32 columns of $Y$ that this program computes.
 # 2. `accumulate(...)`.
 # 3. `store_tile(...)`, also if there was no block: $Y$ must be zero there, and no other program writes it.

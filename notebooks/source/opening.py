@@ -70,7 +70,7 @@ for M in (1, 16, 512, 4096):
 # | warp | 32 threads of an SM that run in step; the elements that a program works on are distributed among them |
 # | tensor core | the part of an SM that multiplies small matrices of fp16 or int8 as a whole |
 #
-# Compare that with how many operations a GPU's tensor cores can do while one byte arrives from DRAM. For an H200 that is
+# Compare the intensity with the operations that a GPU's tensor cores can do while one byte arrives from DRAM. For an H200 that is
 # @bench{fp16_per_second / bytes_per_second:.0f} operations in fp16 (@bench{fp16_per_second / 1e12:.0f} TFLOP/s divided by
 # @bench{bytes_per_second / 1e12:.1f} TB/s), and twice that in int8 (@bench{2 * fp16_per_second / 1e12:.0f} TOP/s: integers are not
 # floating point, so not FLOP). These are peaks, at the highest clock of 1980 MHz. NVIDIA's data sheet has 989 TFLOP/s, for 1830 MHz;
@@ -218,7 +218,7 @@ check("opening", step="add")
 # A size is seldom a multiple of the tile. `triton.cdiv(n, BLOCK)` programs are enough, and the last of them reaches beyond
 # the end. The elements of a tile are its **lanes**. A **mask**, a tile of true and false, switches some of them off:
 # `tl.load(ptrs, mask=at < n, other=0.0)` gives `other` there and reads nothing, `tl.store(ptrs, x, mask=at < n)` writes nothing.
-# Without `other`, the value there is undefined; write it, unless those lanes are never used again.
+# Without `other`, the value there is undefined; always give `other`, unless those lanes are never used again.
 #
 # Forget the mask and you read memory outside the tensor. A GPU rarely notices; the checks here do, and tell you the line.
 

@@ -462,7 +462,7 @@ check("w8a8", speed="epilogue")
 # %% [markdown]
 # ### Faster, step 2: no division in the loop
 #
-# That something is the division. Except for the last bit, $x / s$ is $x \cdot (1/s)$, and $1/s$ is the same for the whole row.
+# The slower part is the division. Except for the last bit, $x / s$ is $x \cdot (1/s)$, and $1/s$ is the same for the whole row.
 #
 # @speed w8a8: reciprocal
 

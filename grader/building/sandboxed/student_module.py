@@ -62,7 +62,7 @@ class StudentModule:
         """
         if self.configs is None:
             raise ContractError(
-                f"{self.name} is not under @triton.autotune once the file has run; put "
+                f"{self.name} is not decorated with @triton.autotune once the file has run; put "
                 '@triton.autotune(configs=[triton.Config({...})], key=["M", "N", "K"]) above @triton.jit'
             )
         if self.misplaced:
@@ -74,7 +74,7 @@ class StudentModule:
                 f"@triton.autotune of {self.name} has no configs; give it 1 to 16, such as triton.Config({{'BLOCK_M': 64}})"
             )
         if len(self.configs) > MAX_CONFIGS:
-            count = f"{len(self.configs)} configs, at most {MAX_CONFIGS} are graded"
+            count = f"{len(self.configs)} configs, but at most {MAX_CONFIGS} are graded"
             raise ContractError(f"@triton.autotune of {self.name} has {count}; keep the best")
         if (own := len(self.parameters) - len(contract)) > MAX_CONSTANTS:
             count = f"{own} parameters after the lab's, expected at most {MAX_CONSTANTS}"

@@ -39,7 +39,9 @@ SYSTEMS = (".DS_Store", "__MACOSX", "Thumbs.db", "desktop.ini", ".git", ".ipynb_
 FEW = 3
 """Files that a student's notes name."""
 
-UNCLAIMED = "nobody's: its name is not one that the platform of the others gives, and it lies in no student's folder"
+UNCLAIMED = (
+    "belongs to no student: its name does not follow the other files' platform, and it is in no student's folder"
+)
 
 
 @dataclass(frozen=True)
@@ -191,7 +193,7 @@ class Claims:
     def nobodys(self, path: Path | None) -> str:
         """Why a file is no hand-in's: what tells names and times beside it does not list it, or no platform gives such a name."""
         lists = [one for one in self.read if path and path.is_relative_to(one.parent)]
-        return f"nobody's: {lists[0].name} does not list it" if lists else UNCLAIMED
+        return f"belongs to no student: {lists[0].name} does not list it" if lists else UNCLAIMED
 
     def decided(self, path: Path, hand_in: HandIn) -> bool:
         return path in self.taken[hand_in.key] or path in self.left[hand_in.key]

@@ -51,8 +51,8 @@ SPEED_STEPS = (
             ),
             Demand(
                 counted(_fetched_again),
-                "With an L2 that has room for half of X, all of X comes from DRAM about once: bytes fetched over bytes of X are {found}.",
-                "With an L2 that has room for half of X, X is fetched from DRAM repeatedly: bytes fetched over bytes of X are {found}, "
+                "With an L2 that has room for half of X, all of X comes from DRAM about once: {found} times the bytes of X are fetched.",
+                "With an L2 that has room for half of X, X is fetched from DRAM repeatedly: {found} times the bytes of X are fetched, "
                 "since a tile is evicted before the next block row needs it.",
                 at_most=1.5,
             ),

@@ -180,7 +180,7 @@ def test_what_vanished_once(tmp_path):
     found = accounted(archive, tmp_path / "work")[0]
     assert tally(found) == "4 files: 3 graded, 1 not recognised"
     (lost,) = [one for one in found if one.fate == "not recognised"]
-    assert (lost.file, "nobody's" in lost.reason) == ("smith_bob_w8a8.py", True)
+    assert (lost.file, "belongs to no student" in lost.reason) == ("smith_bob_w8a8.py", True)
 
 
 def test_what_gradescope_does_not_list_is_told_so(tmp_path):
@@ -188,7 +188,7 @@ def test_what_gradescope_does_not_list_is_told_so(tmp_path):
     files = {"x/submission_metadata.yml": metadata, "x/submission_1/w8a8.py": "a", "x/submission_2/w8a8.py": "b"}
     found = accounted(zipped(tmp_path / "export.zip", files), tmp_path / "work")[0]
     (lost,) = [one for one in found if one.fate == "not recognised"]
-    assert (lost.file, lost.reason) == ("x/submission_2/w8a8.py", "nobody's: submission_metadata.yml does not list it")
+    assert (lost.file, lost.reason) == ("x/submission_2/w8a8.py", "belongs to no student: submission_metadata.yml does not list it")
 
 
 def test_a_damaged_archive_of_a_class_is_no_student(tmp_path):

@@ -76,7 +76,7 @@ def test_what_both_masks_leave_out_is_not_multiplied():
     assert observed(text, "w8a8", "all_tails") == [], "the other side is 0"
     (one,) = observed(text.replace("(offs_n[None, :] < N), other=0)", "(offs_n[None, :] < N), other=1)"), "w8a8", "all_tails")
     assert one.key == ("mask", "W counts")
-    assert "holds 1 and meets" in one.found
+    assert "holds 1 and is multiplied by" in one.found
 
 
 def test_two_deviations_are_told_in_the_order_of_the_flow():
@@ -219,13 +219,13 @@ def test_a_scale_is_followed_by_the_way_that_the_number_came():
         ("w4a16_q03", "all_tails", 56, "k = 0:128 is never multiplied"),  # but loaded: the multiplication takes later tiles
         ("w8a8_r02", "all_tails", 68, "k = 192:208 is never multiplied"),  # the condition of the multiplication that is never made
         ("gptq_q02", "groups_of_32", 60, "X[0, 0] is multiplied by -8.6833 in all"),  # what is taken off is wrong, not q
-        ("gptq_r02", "all_tails", 48, "X[0, 0] meets the word of W[0, 64:72]"),  # W's slices are whole, so its step is right
+        ("gptq_r02", "all_tails", 48, "X[0, 0] is multiplied by the word of W[0, 64:72]"),  # W's slices are whole, so its step is right
         ("w8a8_s04", "transposed_x", 66, "the addresses of X move by {0} from one iteration to the next"),  # of two products alike
         ("dds_s21", "rectangular", 42, "values[7, 0, 0] = W[32, 0] is multiplied"),  # the mask: its iteration is needed
         ("w4a16_u01", "all_tails", 57, "is multiplied 2 times"),  # what X meets for that reason is not said to be cut out wrongly
         ("dds_u01", "rectangular", 60, "is that of Y[0, 0]"),  # stored twice, and no sum that was left as it was
         ("gptq_u02", "groups_of_32", 49, "zeros[0, 0] becomes 7"),  # not the distance, by which the words are shifted rightly
-        ("w4a16_t03", "all_tails", 47, "meets the word of W[0, 8:16]"),  # each word once: it is not X that should take every eighth k
+        ("w4a16_t03", "all_tails", 47, "is multiplied by the word of W[0, 8:16]"),  # each word once: it is not X that should take every eighth k
         ("w4a16_t02", "all_tails", 56, "are multiplied by 1"),  # the condition that kept the scale away, not what is converted after it
         ("w8a16_t03", "all_tails", 33, "rows 1:2 of X are loaded"),  # of a block pointer's arguments the one that is wrong
         ("w8a16_t04", "all_tails", 39, "the shape given for W leaves out"),
@@ -289,11 +289,11 @@ def test_a_k_that_is_met_twice_has_one_wrong_scale_for_that_reason(tmp_path):
         ("w8a8_h16", "saturating_scale", 11, "tl.where takes 127"),
         ("w8a8_h18", "all_tails", 28, "rows 0:31 of W are loaded"),  # what the scales have for that reason is not said again
         ("w8a8_h19", "all_tails", 30, "past K = 208"),  # where what is left of K was made
-        ("w8a8_h22", "all_tails", 18, "nobody stores Y"),  # what has no scale is not said to be converted with a wrong one
+        ("w8a8_h22", "all_tails", 18, "no program stores"),  # what has no scale is not said to be converted with a wrong one
         ("w4a16_h03", "all_tails", 41, "reaches no store"),  # what nothing takes
         ("w4a16_h05", "all_tails", 44, "is multiplied by scales[0]"),  # not `offs_k`, which X takes as well
         ("w4a16_h08", "all_tails", 40, "neighbouring rows of the product are stored 1 apart"),  # and no mask
-        ("w4a16_h12", "all_tails", 27, "X[0, 1] meets the word of W[0, 8:16]"),  # not `offs_w`, which W takes as well
+        ("w4a16_h12", "all_tails", 27, "X[0, 1] is multiplied by the word of W[0, 8:16]"),  # not `offs_w`, which W takes as well
         ("w4a16_h16", "all_tails", 36, "past K = 168"),
         ("w4a16_h19", "all_tails", 44, "the mask of the store lets columns"),  # where the store's mask was made
         ("gptq_h04", "groups_of_32", 33, "leaves out k = 32:224"),
@@ -312,19 +312,19 @@ def test_the_line_is_none_that_something_right_is_made_of(name, case, line, word
 @pytest.mark.parametrize(
     ("name", "case", "line", "words"),
     [
-        ("w8a8_i05", "all_tails", 19, "nobody stores"),  # not `cols`: the tiles of columns are all there, one of rows is beyond Y
+        ("w8a8_i05", "all_tails", 19, "no program stores"),  # not `cols`: the tiles of columns are all there, one of rows is beyond Y
         ("w8a8_i07", "all_tails", 31, "is converted with input_scale[1]"),  # where they are laid along k, not where they were loaded
         ("w8a8_i08", "all_tails", 36, "leaves out weight_scale[1]"),  # not `in_m`, by which the rows of X are masked
-        ("w4a16_i02", "all_tails", 45, "that of X moves on here"),  # and no word of `a_ptrs`
+        ("w4a16_i02", "all_tails", 45, "k of X advances on this line"),  # and no word of `a_ptrs`
         ("w4a16_i05", "all_tails", 23, "is multiplied 2 times"),  # not `part`, which is given
         ("w4a16_i06", "all_tails", 35, "are multiplied by 1"),  # not `acc`, which the other store takes, too
         ("dds_i03", "empty_rows", 22, "values[2, 0, 0]"),  # how often a loop runs that counts down
         ("dds_i05", "rectangular", 22, "are 1 apart"),  # where the block pointer was made, not where it is advanced
         ("dds_i06", "rectangular", 8, "= W[0, 0] is multiplied"),  # in the helper that gives the bounds back
-        ("dds_i08", "rectangular", 27, "and W moves on here"),
+        ("dds_i08", "rectangular", 27, "W advances on this line"),
         ("dds_j01", "strided_y", 18, "is multiplied, expected row"),  # an empty block row ends where it begins, and that is right
         ("dds_j10", "rectangular", 28, "values[8, 0, 0]"),  # not `b`, by which the right element of the index is found
-        ("dds_j12", "rectangular", 33, "nobody stores"),  # not `stripe`, which is the tile's own number
+        ("dds_j12", "rectangular", 33, "no program stores"),  # not `stripe`, which is the tile's own number
         ("w4a16_j01", "all_tails", 25, "is multiplied as 0"),  # every nibble is that of another place: the distances of the shift
         ("w4a16_j06", "all_tails", 9, "4 << 1 = 8"),  # a number that is computed from itself twice
         ("w4a16_j07", "all_tails", 48, "the word of W[1, 0:8]"),  # what lies turned, no order of its elements
@@ -337,7 +337,7 @@ def test_the_line_is_none_that_something_right_is_made_of(name, case, line, word
         ("w4a16_h10", "all_tails", 31, "is multiplied 2 times"),  # another name of K, which no operation makes
         ("dds_t01", "strided_y", 31, "= W[32, 32] is multiplied"),  # what the loop's count is made of
         ("w4a16_t06", "all_tails", 35, "is never multiplied"),  # not `total_steps`, which are all that K takes
-        ("dds_t05", "rectangular", 41, "col_indices[0] says"),  # another name of the pointer, which no operation makes
+        ("dds_t05", "rectangular", 41, "col_indices[0] selects"),  # another name of the pointer, which no operation makes
         ("dds_k12", "rectangular", 35, "values[0, 7, 0] = W[7, 0]"),  # a block in its order, which begins elsewhere: not `square`
     ],
 )
@@ -346,14 +346,14 @@ def test_what_is_right_elsewhere_is_not_to_blame(name, case, line, words):
     assert words in first.text("")
     assert f"line {line}" in place(first.line)
     assert {one.line for one in others} <= {first.line} or name in ("dds_k12", "w4a16_t06", "dds_t05"), others  # two mistakes
-    assert "`" not in replace(first, variable="right").text("") if first.hedged else "moves on here" not in words
+    assert "`" not in replace(first, variable="right").text("") if first.hedged else "advances on this line" not in words
 
 
 @pytest.mark.parametrize(
     ("name", "place"),
     [
-        ("w8a8_j02", "w8a8.py line 26 (where to look first), in `all_tails`: nobody stores Y in rows 32, columns 0:80"),  # some twice
-        ("w8a8_k01", "w8a8.py line 35 (where to look first), in `n_tail`: nobody stores Y in rows"),  # programs ask how many they are
+        ("w8a8_j02", "w8a8.py line 26 (look here first), in `all_tails`: no program stores rows 32, columns 0:80 of Y"),  # some twice
+        ("w8a8_k01", "w8a8.py line 35 (look here first), in `n_tail`: no program stores rows"),  # programs ask how many they are
     ],
 )
 def test_what_is_missing_is_not_always_the_grids(name, place, tmp_path):
@@ -365,8 +365,8 @@ def test_what_is_missing_is_not_always_the_grids(name, place, tmp_path):
 @pytest.mark.parametrize(
     ("name", "along", "place"),
     [
-        ("w8a8_grid2d", "BLOCK_N", "w8a8.py line 22, in `all_tails`: nobody stores Y in rows 0:33, columns 64:80: program 3 would"),
-        ("w8a8_bf16_dot", "BN", "w8a8.py line 31, in `all_tails`: nobody stores Y in rows 0:33, columns 64:80: program (0, 2) would"),
+        ("w8a8_grid2d", "BLOCK_N", "w8a8.py line 22, in `all_tails`: no program stores rows 0:33, columns 64:80 of Y: going by the others, program 3 would"),
+        ("w8a8_bf16_dot", "BN", "w8a8.py line 31, in `all_tails`: no program stores rows 0:33, columns 64:80 of Y: going by the others, program (0, 2) would"),
     ],
 )
 def test_what_programs_beyond_the_grid_would_store_is_the_grids(name, along, place, tmp_path):
@@ -396,7 +396,7 @@ def test_where_slices_begin_or_end_wrongly_one_looks_first(name, line):
     (first, *_), place = written_blind(name, "all_tails")
     assert f"line {line}" in place(first.line)
     assert "`" not in replace(first, variable="begin").text("")
-    assert first.text("there").startswith("there (where to look first)")
+    assert first.text("there").startswith("there (look here first)")
 
 
 def test_a_mask_is_not_to_blame_where_the_addresses_beneath_it_are_wrong():
@@ -558,7 +558,7 @@ def test_a_launch_is_recorded_again_where_the_wrong_elements_are(tmp_path):
     path.write_text(changed("w8a8", store, "    y = tl.where(offs_n[None, :] == 700, y * 1.5, y)\n" + store), encoding="utf-8")
     said = [test["diagnosis"] for test in graded_as_read(path, get_lab("w8a8"), seed=1)["labs"]["w8a8"]["tests"] if test["diagnosis"]]
     assert said
-    assert all("`y`" in one and "1.5 times what belongs to it" in one for one in said)
+    assert all("`y`" in one and "1.5 times the right value" in one for one in said)
 
 
 def test_a_sample_has_the_wrong_elements_alone():

@@ -55,8 +55,8 @@ def compared(value, *places):
 @pytest.mark.parametrize(
     ("places", "words"),
     [
-        ([(2, 3)], "1 of 24 elements of Y are wrong (4.17 %); Y[2, 3] is 17, expected 16 within 0.25"),
-        ([(1, COLUMNS)], "6 of 24 elements of Y are wrong (25 %), all in row 1; Y[1, 0] is 8, expected 7 within 0.25"),
+        ([(2, 3)], "1 of 24 elements of Y are wrong (4.17 %); Y[2, 3] is 17, expected 16 to within 0.25"),
+        ([(1, COLUMNS)], "6 of 24 elements of Y are wrong (25 %), all in row 1; Y[1, 0] is 8, expected 7 to within 0.25"),
         ([(slice(1, 3), COLUMNS)], "12 of 24 elements of Y are wrong (50 %), all in rows 1 to 2; Y"),
         ([(slice(0, 3), COLUMNS)], "18 of 24 elements of Y are wrong (75 %), all in rows 0 to 2; Y"),
         ([(ROWS, COLUMNS)], "24 of 24 elements of Y are wrong (100 %); Y"),
@@ -79,7 +79,7 @@ def test_the_element_that_is_shown_is_the_farthest_beyond_its_bound():
     y[0, 1], y[3, 2], y[2, 2] = NAN, right.y[3, 2] - 3.0, right.y[2, 2] + 2.0
     finding = compare(y.half(), right)
     assert "3 of 24" in finding.message
-    assert "; Y[3, 2] is 18, expected 21 within 0.25" in finding.message
+    assert "; Y[3, 2] is 18, expected 21 to within 0.25" in finding.message
     assert finding.worst == float("inf")
 
 

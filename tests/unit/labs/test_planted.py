@@ -106,4 +106,4 @@ def test_one_wrong_config_of_eight_costs_points(planted, tmp_path):
     assert verdict["status"] == "graded", verdict["message"]
     assert failed_cases(report, lab_id), verdict["tests"]
     failed = [test["message"] for test in verdict["tests"] if test["name"] in failed_cases(report, lab_id)]
-    assert all("1 of 8 configs fail, the first is config 7" in message for message in failed)
+    assert all("1 of 8 configs fail; the first is config 7" in message for message in failed)

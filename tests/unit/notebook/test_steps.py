@@ -119,8 +119,8 @@ def test_inputs_are_the_same_bits_on_every_machine(monkeypatch):
 def test_of_a_wrong_step_the_earlier_ones_come_first(options):
     """The loop of the notebook calls all that came before it."""
     for name, right, wrong, said in (
-        ("quantise", "tl.maximum(nearest, -128.0)", "-nearest", "calls quantise_tile, and that is not right yet"),
-        ("load", *SWAPPED, "calls load_tile, and that is not right yet"),
+        ("quantise", "tl.maximum(nearest, -128.0)", "-nearest", "calls quantise_tile, which is not right yet"),
+        ("load", *SWAPPED, "calls load_tile, which is not right yet"),
     ):
         assert said in text_of(answer("w8a8", "loop", edited("w8a8", name, right, wrong), options))
     cells = solution_cells("w8a8")
@@ -292,7 +292,7 @@ def test_a_cell_that_needs_an_earlier_step_says_so_before_it_runs(monkeypatch):
     ):
         cells[at] = wrong
         with pytest.raises(
-            NotYet, match=f"^This cell uses load_tile of the step `masks`, and that is not right yet: .*{said}"
+            NotYet, match=f"^This cell uses load_tile of the step `masks`, which is not right yet: .*{said}"
         ):
             check_cells.needs("opening", "masks")
 
@@ -306,7 +306,7 @@ def test_a_cell_may_launch_a_step_that_is_wrong(monkeypatch):
     at = next(i for i, cell in enumerate(cells) if "def multiply(" in cell)
     cells[at] = "@triton.jit\ndef multiply(x_ptr):\n    pass"
     with pytest.raises(
-        NotYet, match="multiply of the step `product`, and that is not right yet: multiply is still the stub"
+        NotYet, match="multiply of the step `product`, which is not right yet: multiply is still the stub"
     ):
         check_cells.needs("opening", "product", right=False)
 

@@ -231,8 +231,8 @@ REFUSED = {
     "parameters in another order": (BASE.replace("x_ptr, qweight_ptr,", "qweight_ptr, x_ptr,", 1),
                                     ("parameter 1", "`qweight_ptr`, expected `x_ptr`")),
     "a parameter of one's own that is no constexpr": (BASE.replace("BLOCK_K: tl.constexpr", "BLOCK_K"), ("`BLOCK_K`", "constexpr")),
-    "no autotuner": (BASE.replace(TUNED, ""), ("not under @triton.autotune",)),
-    "no jit": (BASE.replace("@triton.jit\n", ""), ("not under @triton.jit",)),
+    "no autotuner": (BASE.replace(TUNED, ""), ("not decorated with @triton.autotune",)),
+    "no jit": (BASE.replace("@triton.jit\n", ""), ("not decorated with @triton.jit",)),
     "a name that nothing defines": (BASE.replace("tl.floor(x + 0.5)", "tl.floor(x + HALF)"), ("`HALF` is not defined",)),
     "an expression too deep, which is no undefined name": (DEEP, ("`W8A8_MM` is nested more than",)),
 }

@@ -49,7 +49,7 @@ ROUNDED = [
 SCALED = [
     case(name, f"{name} is wrong", TWICE, "scale: powers 2 1", ("scale: powers 2 1",)) for name in ("k_tail", "long_k")
 ]
-REGION = [case("one_tile", diagnosis="how Y comes about could not be followed in this kernel")]
+REGION = [case("one_tile", diagnosis="the grader could not trace how this kernel computes Y")]
 
 
 def report(*tests: TestResult, status="graded", message="") -> Report:
@@ -151,7 +151,7 @@ def test_a_notebook_says_each_cause_once():
 
 
 def test_messages_that_differ_in_numbers_alone_are_one_cause():
-    where = "how Y comes about could not be followed in this kernel"
+    where = "the grader could not trace how this kernel computes Y"
     texts = (where, where, f"{where} (it ends at `scan`)", where)
     tests = [
         case(name, f"{number} of 9 elements of Y are wrong [config {number}]", text)

@@ -218,7 +218,7 @@ def test_advice_in_words():
     spilling = " ".join(advice(FACTS[1], CONFIGS[1], lab, source, 90))
     assert "not on the int8 tensor cores" in spilling
     assert "spills 312 bytes per thread" in spilling
-    assert "low occupancy: 1 program, 4 of 64 warps per SM, because of 192 KB of shared memory" in spilling
+    assert "low occupancy: 1 program, 4 of 64 warps per SM, limited by 192 KB of shared memory" in spilling
     narrow = " ".join(advice(FACTS[2], CONFIGS[2], lab, source, 90))
     assert "no tensor-core instruction: this config has no tl.dot, or one with operands" in narrow
     assert "widest load 2 bytes" in narrow

@@ -177,7 +177,7 @@ def test_a_bad_access_is_said_as_what_it_is(tmp_path, name):
 
 ADDRESSES = {
     "the strides of another tensor": ("offs_m[:, None] * stride_ym", "offs_m[:, None] * K",
-                                      "its tile moves by 208 and 1, y's strides are 80 and 1"),
+                                      "its tile moves by 208 and 1, but y's strides are 80 and 1"),
     "twice the tile's offset": ("y_ptrs = y_ptr + offs_m[:, None]", "y_ptrs = y_ptr + (pid_m * BLOCK_M + offs_m)[:, None]",
                                 "the tile begins outside"),
     "both axes along the columns": ("offs_m[:, None] * stride_ym + offs_n[None, :]",
@@ -563,10 +563,10 @@ def test_a_number_from_outside_leads_an_access_to_the_tensor_of_its_pointer(tmp_
     """Multiplied by X's stride it makes an address in the window of another tensor, or of none."""
     source = DDS.replace("tl.load(col_indices_ptr + i)", "tl.load(col_indices_ptr + i + 100000)")
     result = checked(tmp_path, source, lab_id="dds", M=300, N=64, K=64, layout="transposed")
-    assert "went far outside x_ptr after a number was read outside col_indices_ptr" in result.outcome.message
+    assert "accessed memory far outside x_ptr after a number was read outside col_indices_ptr" in result.outcome.message
     index, far = result.sentences
     assert "of col_indices" in index
-    assert "reads far outside x; col_indices was read out of bounds before, and the address comes from that number: fix that first" in far
+    assert "reads far outside x; col_indices was read out of bounds, and the address comes from that value: fix that read first" in far
 
 
 def test_a_masked_index_from_outside_leads_to_its_mask(tmp_path):
@@ -576,7 +576,7 @@ def test_a_masked_index_from_outside_leads_to_its_mask(tmp_path):
     index, far, *_ = checked(tmp_path, source, lab_id="dds", M=16, N=32, K=32).sentences
     assert "reads element 1 of col_indices, which has 1 (0 to 0)" in index
     assert "check its mask, how it is indexed and where the loop ends" in index
-    assert "reads far outside x; col_indices was read out of bounds before" in far
+    assert "reads far outside x; col_indices was read out of bounds" in far
 
 
 def test_blocks_behind_the_last_one_are_no_columns_of_a_block(tmp_path):
