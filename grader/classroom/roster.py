@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import csv
+import io
 import math
 import re
 import unicodedata
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field, fields, replace
 from datetime import datetime
 from functools import cached_property
 from pathlib import Path
@@ -25,6 +26,8 @@ MAX_TOLD = 20
 """Bad rows that are told at once."""
 
 IDS = ("canvas_id", "moodle_id", "gradescope_id", "github", "email", "sis_id")
+LABELS = ("github", "email", "sis_id")
+"""Those that are found in names of files without saying which they are."""
 OF_PLATFORM = {"canvas": "canvas_id", "moodle": "moodle_id", "gradescope": "gradescope_id"}
 
 
@@ -78,11 +81,11 @@ class Roster:
         if hand_in.number and (known := self._by_id.get((column, _folded(hand_in.number)))):
             return known
         found = hand_in.student.removesuffix(f"_{hand_in.number}")
-        labels = (hand_in.student, found, hand_in.email)
-        for at in ("login", *IDS[2:]):
-            for label in filter(None, map(_folded, labels)):
-                if (known := self._by_id.get((at, label))) and _may_be(known, column, hand_in.number):
-                    return known
+        labels = [*filter(None, map(_folded, (hand_in.student, found, hand_in.email)))]
+        known_by = (self._by_id.get((at, label)) for at in ("login", *IDS[2:]) for label in labels)
+        people = dict.fromkeys(one for one in known_by if one and _may_be(one, column, hand_in.number))
+        if people:  # an id of one and the login of another says nothing
+            return next(iter(people)) if len(people) == 1 else None
         if hand_in.platform == "clone":
             ends = [
                 one
@@ -148,7 +151,7 @@ def load_roster(path: Path) -> Roster:
     except (OSError, UnicodeDecodeError) as error:
         raise Unusable(f"{path} cannot be read ({error}); save it as CSV in UTF-8") from None
     head = text.partition("\n")[0]
-    rows = csv.reader(text.splitlines(keepends=True), delimiter=";" if head.count(";") > head.count(",") else ",")
+    rows = csv.reader(io.StringIO(text, newline=""), delimiter=";" if head.count(";") > head.count(",") else ",")
     try:
         titles = [title.strip().lower().replace(" ", "_") for title in next(rows, [])]
         header = [ALIASES.get(title, title) for title in titles]
@@ -183,6 +186,7 @@ class _Reading:
     name: str
     header: list[str]
     met: dict[tuple[str, str], int] = field(default_factory=dict)
+    labels: dict[str, tuple[int, str]] = field(default_factory=dict)
     problems: list[str] = field(default_factory=list)
 
     def person(self, line: int, row: list[str]) -> Person | None:
@@ -205,6 +209,12 @@ class _Reading:
         for title in ("login", *IDS):
             if title in cells and (first := self.met.setdefault((title, _folded(cells[title])), line)) != line:
                 self._bad(line, f"has the {title} {cells[title]!r} of line {first}; expected one row for each student")
+        for title in ("login", *LABELS):
+            if title in cells:
+                first, other = self.labels.setdefault(_folded(cells[title]), (line, title))
+                if first != line and other != title:
+                    what = f"has the {title} {cells[title]!r}, the {other} of line {first}"
+                    self._bad(line, f"{what}; a hand-in under that name could be either's")
         if ("override" in cells) != ("reason" in cells):
             there, missing = ("override", "reason") if "override" in cells else ("reason", "override")
             self._bad(line, f"has the {there} {cells[there]!r} but no {missing}; expected both or neither")
@@ -241,5 +251,43 @@ TYPED: Mapping[str, tuple[Callable[[str], object], str]] = {
 
 
 def on_roster(hand_ins: Iterable[HandIn], roster: Roster) -> list[HandIn]:
-    """The hand-ins under the logins of the roster; who is not on it keeps the name that was found."""
-    return [one.of(person.login) if (person := roster.whose(one)) else one for one in hand_ins]
+    """The hand-ins under the logins of the roster; who is not on it keeps the name that was found, and so do several students who would
+    all be one row by their names."""
+    hand_ins = list(hand_ins)
+    people = [roster.whose(one) for one in hand_ins]
+    claims: dict[str, set[tuple[str, str]]] = {}
+    for one, person in zip(hand_ins, people, strict=True):
+        if person:
+            claims.setdefault(person.login, set()).add(_known_as(one))
+    placed = []
+    for one, person in zip(hand_ins, people, strict=True):
+        if person is None:
+            placed.append(one)
+        elif len(apart := _apart(claims[person.login])) < 2 or _is_certain(one, person, apart):
+            placed.append(one.of(person.login))
+        else:
+            sentence = (
+                f"several students fit the row {person.login} of {roster.name}; write the platform's id of each into it"
+            )
+            placed.append(replace(one, notes=(*one.notes, sentence)))
+    return placed
+
+
+def _known_as(hand_in: HandIn) -> tuple[str, str]:
+    """What tells a platform's students apart: their number, a clone's name."""
+    return hand_in.platform, hand_in.student if hand_in.platform == "clone" else hand_in.number
+
+
+def _apart(claims: set[tuple[str, str]]) -> set[tuple[str, str]]:
+    """Those who are different students: of one platform, with an own number each."""
+    known = [platform for platform, number in claims if platform and number]
+    return {(platform, number) for platform, number in claims if number and known.count(platform) > 1}
+
+
+def _is_certain(hand_in: HandIn, person: Person, apart: set[tuple[str, str]]) -> bool:
+    """Whether more than a name says whose it is: the platform's number, an address, or of clones that end alike the shortest name."""
+    if hand_in.platform == "clone":
+        return hand_in.student == min((name for _, name in apart), key=len)
+    number = getattr(person, OF_PLATFORM[hand_in.platform])
+    pairs = ((hand_in.number, number), (hand_in.email, person.email))
+    return any(own and _folded(own) == _folded(known) for own, known in pairs)

@@ -18,6 +18,7 @@ from grader.compile_errors.source_message import pointed, undefined_name
 from grader.labs import Lab, all_labs, steps_of_lab
 from grader.labs.notebook_step import Step
 from grader.model import KernelSource, Refusal, SourceLine, Submission
+from grader.parsing import parse
 from grader.plain_files import UnreadableFile
 from grader.reading import policy
 from grader.reading.executed_cells import latest
@@ -147,7 +148,9 @@ def read_step(inputs: Sequence[str], lab_id: str, step: Step) -> KernelSource | 
             f"{step.function} is still the stub; fill it in, run its cell, then run this one again",
         )
     if not policy.is_jitted(node):
-        return Refusal("rejected", f"{definition.place}: {step.function} is not under @triton.jit; put that above it")
+        return Refusal(
+            "rejected", f"{definition.place}: {step.function} is not decorated with @triton.jit; put that above it"
+        )
     if f"= {step.function}(" in step.harness and not any(isinstance(n, ast.Return) and n.value for n in ast.walk(node)):
         received = re.search(rf"^ +(.+) = {step.function}\(", step.harness, re.MULTILINE)
         return Refusal(
@@ -220,7 +223,7 @@ def _without_copies(lab: Lab, files: list[_File]) -> tuple[list[_File], str]:
     holders = [
         file for file in files if any(not is_stub(definition.node) for definition in _definitions(file, lab.kernel))
     ]
-    own = [file for file in holders if file.path.stem == lab.id]
+    own = [file for file in holders if file.path.stem.lower() == lab.id]
     others = [file for file in holders if file not in own]
     if not own or not others:
         return files, ""
@@ -253,14 +256,19 @@ def _find(lab: Lab, files: list[_File]) -> KernelSource | Refusal | None:
     """This lab's kernel among the files; None when nothing here speaks of it."""
     holders = [(file, statement) for file in files for statement in _definitions(file, lab.kernel)]
     attempted = [(file, statement) for file, statement in holders if not is_stub(statement.node)]
-    if len({file.path for file, _ in attempted}) > 1:
+    last = {file.path: (file, statement) for file, statement in attempted}
+    sources = [replace(_kernel_source(lab, *one), path=path) for path, one in last.items()]
+    if len(sources) > 1 and len(set(map(_identity, sources))) > 1:
         places = " and ".join(dict.fromkeys(statement.where for _, statement in attempted))
         return Refusal("rejected", f"{lab.kernel} is defined in several files ({places}); keep the one to grade")
-    if attempted:
-        file, definition = attempted[-1]
-        source = _kernel_source(lab, file, definition)
-        return replace(source, path=file.path)
+    if sources:
+        return sources[0]
     return _nothing_attempted(lab, files, [statement.where for _, statement in holders])
+
+
+def _identity(source: KernelSource | Refusal) -> str:
+    """The same for one kernel that was handed in several times, as a file and as a notebook, say."""
+    return ast.dump(parse(source.module)) if isinstance(source, KernelSource) else str(source.path)
 
 
 def _nothing_attempted(lab: Lab, files: list[_File], stubs: Sequence[str]) -> Refusal | None:
@@ -406,12 +414,10 @@ def _signature_fault(lab: Lab, node: ast.FunctionDef, definition: Statement, con
             if difflib.get_close_matches(ast.unparse(decorator).lower(), ["triton.jit"], cutoff=0.8):
                 cause = f"there is no decorator @{ast.unparse(decorator)}"
                 return pointed(cell, decorator, cause, "did you mean @triton.jit?")
-        return (
-            f"{place}: {lab.kernel} is not under @triton.jit; decorate it with @triton.autotune(...) over @triton.jit"
-        )
+        return f"{place}: {lab.kernel} is not decorated with @triton.jit; decorate it with @triton.autotune(...) over @triton.jit"
     if not policy.may_be_autotuned(node):
         return (
-            f"{place}: {lab.kernel} is not under @triton.autotune; put "
+            f"{place}: {lab.kernel} is not decorated with @triton.autotune; put "
             '@triton.autotune(configs=[triton.Config({...})], key=["M", "N", "K"]) above @triton.jit'
         )
     if node.args.vararg or node.args.kwarg or node.args.kwonlyargs:

@@ -51,7 +51,7 @@ def answers_in(path: Path, allowance: Allowance | None = None) -> Answers:
 
 
 def answers_for(path: Path, lab_ids: Iterable[str]) -> dict[str, Answers]:
-    """The answers to each lab's questions in a hand-in: from the lab's own file, else from the first that names one of them.
+    """The answers to each lab's questions in a hand-in: of the files that answer one of them from the lab's own, else from the first.
 
     A lab is left out where no file names an answer to it, such as w8a8_bytes: a hand-in of kernels alone was not asked.
     """
@@ -64,8 +64,12 @@ def answers_for(path: Path, lab_ids: Iterable[str]) -> dict[str, Answers]:
     for lab_id in lab_ids:
         names = {f"{lab_id}_{name}" for name in questions_of(lab_id)}
         holders = [(stem, answers) for stem, answers in found if names & answers.numbers.keys()]
-        if holders:
-            chosen[lab_id] = next((answers for stem, answers in holders if stem == lab_id), holders[0][1])
+        begun = [
+            one for one in holders if any(one[1].numbers[name] is not None for name in names & one[1].numbers.keys())
+        ]
+        if holders:  # one that was not begun, such as the notebook beside a copy of it, hides none that was
+            of_stem = (answers for stem, answers in begun or holders if stem == lab_id)
+            chosen[lab_id] = next(of_stem, (begun or holders)[0][1])
     return chosen
 
 

@@ -26,6 +26,9 @@ MAX_STATEMENTS = 50_000
 """At the top level of all cells of a hand-in; every file of these labs together has a fiftieth of it."""
 
 
+UTF16 = (b"\xff\xfe", b"\xfe\xff")
+"""What a file in UTF-16 begins with, as PowerShell writes it."""
+EMPTY = "{} is empty; hand in the file with your kernel in it"
 LONG_DIGITS = 1000
 LONG_NUMBER = re.compile(rf"0[xXoObB][0-9a-fA-F_]{{{LONG_DIGITS}}}")
 """In decimal, Python writes and reads 4300 digits by default; these it reads whatever their number."""
@@ -126,14 +129,14 @@ def read_cells(
         raise UnreadableFile(
             f"{path.name} has {size / 1e6:.0f} MB, the limit is {limit / 1e6:.0f} MB; clear its outputs and save again"
         )
-    if not data.strip():
-        raise UnreadableFile(f"{path.name} is empty; hand in the file with your kernel in it")
     try:
-        text = data.decode("utf-8-sig")
+        text = data.decode("utf-16" if data.startswith(UTF16) else "utf-8-sig")
     except UnicodeDecodeError as error:
         raise UnreadableFile(
             f"{path.name} is not UTF-8 (byte {error.start}); save it again with the encoding UTF-8"
         ) from None
+    if not text.strip():
+        raise UnreadableFile(EMPTY.format(path.name))
     if is_notebook(path):
         return _notebook_cells(path.name, text, allowance, steps)
     cell = _parsed(path.name, text)

@@ -152,11 +152,12 @@ def _unpack_one(
 ) -> tuple[str | None, int]:
     """Why one entry was refused, and how many bytes it took."""
     try:
-        if member.filename.endswith("/"):
-            return None, 0
+        is_folder = member.filename.endswith(("/", "\\"))
         reason = _objection(member, left)
-        if reason is not None:
-            return reason, 0
+        if is_folder and reason is None:
+            target.joinpath(*_parts(member.filename)).mkdir(parents=True, exist_ok=True)
+        if is_folder or reason is not None:
+            return None if is_folder else reason, 0
         return _extract(bundle, member, target.joinpath(*_parts(member.filename)), deadline)
     except DiskFull:
         raise
@@ -180,7 +181,7 @@ def _objection(member: zipfile.ZipInfo, left: int) -> str | None:
     if any(len(os.fsencode(part)) > 255 for part in parts) or len(parts) > 32:
         return "has a name too long for a file"
     mode = member.external_attr >> 16
-    if stat.S_IFMT(mode) not in (0, stat.S_IFREG):
+    if stat.S_IFMT(mode) not in (0, stat.S_IFDIR if member.filename.endswith(("/", "\\")) else stat.S_IFREG):
         return "is a link or a device, not a plain file"
     if member.flag_bits & 1:
         return "is encrypted"

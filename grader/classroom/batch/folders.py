@@ -12,6 +12,7 @@ import re
 import shutil
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
+from functools import cache
 from pathlib import Path
 
 from grader.classroom.batch.archives import (
@@ -24,8 +25,9 @@ from grader.classroom.batch.archives import (
     unpack,
 )
 from grader.labs import all_labs
+from grader.labs.question import questions_of
 from grader.plain_files import UnreadableFile, opened_plain
-from grader.reading.files import is_notebook, is_source
+from grader.reading.files import UTF16, is_notebook, is_source
 
 MAX_LISTED = 20_000
 DEEPEST = 4
@@ -34,7 +36,7 @@ MAX_FOLDERS = 50
 FEW = 3
 """Names that a sentence lists."""
 
-DEFINED = re.compile(rb"(?:\b|\\n)def (\w+)\(")
+DEFINED = re.compile(rb"(?:\b|\\n)def[ \t]+(\w+)[ \t]*\(")
 """Also in a notebook whose cells are one string each."""
 MAX_SEARCHED_BYTES = 32 << 20
 MAX_STUB_BYTES, MOST_STUBS = 1 << 16, 20
@@ -91,8 +93,10 @@ class Unpacking:
         chosen, left = newest_of(list(archives))
         folder, taken, notes = self.fresh(name), [], list(dict.fromkeys(why for _, why in left))
         for number, archive in enumerate(chosen):
-            target = folder if len(chosen) == 1 else folder / f"{number} {archive.stem[:40]}"
-            target.mkdir(exist_ok=True)
+            target = (
+                folder / f"{number} {archive.stem[:40].replace('_', ' ')}"
+            )  # never among the files that are copied beside it
+            target.mkdir()
             try:
                 notes += notes_on(archive.name, self.unpack(archive, target, self.room // len(chosen)))
                 taken.append(archive)
@@ -143,16 +147,21 @@ def source_root(folder: Path, unpacking: Unpacking, wanted: Callable[[Path], boo
     If they lie in several folders, they are copied into one.
     """
     chosen: list[Path] = []
-    for level in _levels(folder):
-        clone = next(filter(is_repository, level), None)
-        if clone is not None and not chosen:
-            return _work_in(clone, unpacking)
+    untouched: list[Path] = []
+    for level in levels(folder):
+        clones = list(filter(is_repository, level))
+        begun = next((clone for clone in clones if not all(map(without_work, _places(clone)))), None)
+        if begun is not None and not chosen:
+            return _work_in(begun, unpacking)
+        untouched += clones
         found = [file for candidate in level for file in children(candidate) if is_source(file)]
         if chosen:
             known = begun_in(chosen)
             chosen += [file for file in found if not begun_in([file]) <= known]
         elif any(map(wanted, found)):
             chosen = found
+    if untouched and not any(map(is_work, chosen)):
+        return _work_in(untouched[0], unpacking)
     roots = {file.parent for file in chosen}
     if len(roots) > 1:
         return copied([(file, file.name) for file in chosen[:MAX_LISTED]], unpacking.fresh(folder.name))
@@ -175,13 +184,14 @@ def why_unread(path: Path) -> str:
 
 
 def is_work(file: Path) -> bool:
-    """Whether a source has a kernel that was begun: what was given out is not, nor a stub that was saved again, or with other comments."""
+    """Whether a source has a kernel that was begun, or an answer: what was given out has none, nor a stub that was saved again, or with
+    other comments."""
     return bool(begun_in([file]))
 
 
 def archives_in(folder: Path) -> list[Path]:
     """The archives in it and in the folders below."""
-    return [child for level in _levels(folder) for held in level for child in children(held) if is_archive(child)]
+    return [child for level in levels(folder) for held in level for child in children(held) if is_archive(child)]
 
 
 def kernels_in(files: Iterable[Path]) -> set[str]:
@@ -190,23 +200,32 @@ def kernels_in(files: Iterable[Path]) -> set[str]:
 
 
 def begun_in(files: Iterable[Path]) -> set[str]:
-    """Those of them that seem to be more than a stub: by their text, as reading asks of their syntax."""
+    """Those of them that seem to be more than a stub: by their text, as reading asks of their syntax. And questions that have an answer."""
     found = set[str]()
     for file in files:
         text = _text_of(file)
+        found |= {name.decode() for name in _answered().findall(text)}
         for number, (name, begin) in enumerate(_definitions(text)):
             if number >= MOST_STUBS or not _is_stub(text[begin : begin + MAX_STUB_BYTES], is_notebook(file)):
                 found.add(name)
     return found
 
 
+@cache
+def _answered() -> re.Pattern[bytes]:
+    """What an answer to a lab's question looks like: its name, and something other than None."""
+    names = "|".join(f"{lab_id}_{name}" for lab_id in all_labs() for name in questions_of(lab_id))
+    return re.compile(rf"(?:\b|\\n)({names})[ \t]*=[ \t]*(?!None\b|[=\s\\\"])".encode())
+
+
 def _text_of(file: Path) -> bytes:
     """What a file begins with; nothing of one that cannot be read."""
     try:
         with opened_plain(file) as opened:
-            return opened.read(MAX_SEARCHED_BYTES)
+            text = opened.read(MAX_SEARCHED_BYTES)
     except (OSError, UnreadableFile):
         return b""
+    return text.decode("utf-16", "replace").encode("utf-8", "replace") if text.startswith(UTF16) else text
 
 
 def _definitions(text: bytes) -> Iterator[tuple[str, int]]:
@@ -240,8 +259,8 @@ def are_of_several(hand_ins: Iterable[Path]) -> bool:
     are places in the repository that students get."""
     seen, places = set[str](), {Path(place).parts[0] for place in PLACES}
     for path in hand_ins:
-        levels = _levels(path) if path.is_dir() else ()
-        sources = ([file for held in level for file in children(held) if is_source(file)] for level in levels)
+        below = levels(path) if path.is_dir() else ()
+        sources = ([file for held in level for file in children(held) if is_source(file)] for level in below)
         kernels = kernels_in(next(filter(None, sources), [] if path.is_dir() else [path]))
         if path.name in places:
             return False
@@ -251,12 +270,22 @@ def are_of_several(hand_ins: Iterable[Path]) -> bool:
     return False
 
 
-def _levels(folder: Path) -> Iterator[list[Path]]:
+def levels(folder: Path) -> Iterator[list[Path]]:
     """The folder, the folders in it, those in these, and so on."""
     level = [folder]
     for _ in range(DEEPEST):
         yield level
-        level = [child for held in level for child in filter(is_folder, children(held))][:MAX_FOLDERS]
+        level = [_within(child) for held in level for child in filter(is_folder, children(held))][:MAX_FOLDERS]
+
+
+def _within(folder: Path) -> Path:
+    """The folder, or what it wraps: a folder that holds nothing but another one is no level."""
+    for _ in range(MAX_FOLDERS):
+        held = children(folder)
+        if len(held) != 1 or not is_folder(held[0]):
+            break
+        folder = held[0]
+    return folder
 
 
 def is_repository(folder: Path) -> bool:
@@ -266,12 +295,17 @@ def is_repository(folder: Path) -> bool:
 
 def _work_in(repository: Path, unpacking: Unpacking) -> Sources:
     """The files of a student's repository that are not as they were given out; all of them where nothing was begun."""
-    places = [repository / place for place in PLACES if _plain_folder(repository, place)]
-    files = [file for place in places for file in children(place) if is_source(file)]
+    files = _places(repository)
     begun = [file for file in files if not is_given_out(file)]
     return copied(
         [(file, _name_in_place(file, repository)) for file in begun or files], unpacking.fresh(repository.name)
     )
+
+
+def _places(repository: Path) -> list[Path]:
+    """The sources that students are to change."""
+    places = [repository / place for place in PLACES if _plain_folder(repository, place)]
+    return [file for place in places for file in children(place) if is_source(file)]
 
 
 def _plain_folder(repository: Path, place: str) -> bool:
@@ -286,7 +320,8 @@ def is_given_out(file: Path) -> bool:
     return any(one.is_file() and filecmp.cmp(file, one, shallow=False) for one in given) and not file.is_symlink()
 
 
-def _without_work(file: Path) -> bool:
+def without_work(file: Path) -> bool:
+    """Whether a file is as it was given out, or has kernels and all of them are stubs."""
     return is_given_out(file) or (bool(kernels_in([file])) and not is_work(file))
 
 
@@ -301,16 +336,17 @@ def copied(files: Iterable[tuple[Path, str]], folder: Path) -> Sources:
     known, searched, placed = set[str](), 0, dict[Path, Path]()
     for file, name in files:
         target = folder / Path(name).name
-        if target.exists() and _without_work(target) and not _without_work(file):
+        if target.exists() and without_work(target) and not without_work(file):
             target.unlink()
             before = placed.pop(target)
             taken.remove(before)
             left.append((before, f"{before.name} is a stub, or as it was given out; another of that name counts"))
-            known, searched = kernels_in(taken), len(taken)
+            known, searched = begun_in(taken), len(taken)
         if target.exists():
-            known, searched = known | kernels_in(taken[searched:]), len(taken)
-            if not kernels_in([file]) <= known:  # the work for another lab
-                target = folder / f"{file.parent.name}_{target.name}"
+            known, searched = known | begun_in(taken[searched:]), len(taken)
+            if not begun_in([file]) <= known:  # the work for another lab
+                named = (folder / f"{part}_{target.name[-80:]}" for part in (file.parent.name[:40], *range(MAX_LISTED)))
+                target = next(one for one in named if not one.exists())
         try:
             if file.is_symlink():
                 left.append((file, f"{file.name} is a link and was left out"))

@@ -12,7 +12,7 @@ import unicodedata
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from functools import partial
+from functools import cache, partial
 from pathlib import Path
 from typing import Any
 
@@ -25,18 +25,21 @@ from grader.classroom.batch.folders import (
     Unpacking,
     archives_in,
     are_of_several,
+    begun_in,
     children,
     copied,
     is_archive,
     is_folder,
     is_repository,
     is_work,
+    levels,
     may_be_work,
     nothing_to_grade,
     source_root,
     unpack_here,
     unreadable,
     why_unread,
+    without_work,
 )
 from grader.classroom.batch.hand_in import HandIn
 from grader.classroom.batch.marks import ordered
@@ -176,30 +179,41 @@ def _folder(root: Path, unpacking: Unpacking) -> list[HandIn]:
         return _gradescope(root, unpacking)
     unpacking = replace(unpacking, assignments=unpacking.assignments or root.name == SUBMITTED)
     within = children(root)
+    of_canvas = any(named(child.name, "canvas") for child in within if not is_folder(child))
     found: list[HandIn] = []
     for whole, files in _of_files([child for child in within if not is_folder(child)]):
         found += _guarded(whole, partial(_gathered, whole, files, unpacking))
     for folder in filter(is_folder, within):
         whole = HandIn(folder.name, "", folder.name, folder, holds=(folder,))
-        if name := named(folder.name, "moodle"):
-            whole = replace(whole, student=name.student, platform="moodle", number=name.number, reply=name.reply)
+        if name := named(folder.name, "moodle", *(["canvas"] if of_canvas else [])):
+            reply = name.reply if name.platform == "moodle" else ""
+            whole = replace(whole, student=name.student, platform=name.platform, number=name.number, reply=reply)
         found += _guarded(whole, partial(_student, whole, unpacking))
     return found
 
 
 def _of_files(files: Sequence[Path]) -> Iterator[tuple[HandIn, list[tuple[Path, str]]]]:
-    """Each student's files that lie side by side with those of others, and their own names for them; of two with one name the later counts.
-
-    A platform names all of them; without one a file is named after its student.
-    """
+    """Each student's files that lie side by side with those of others, and their own names for them: a platform names all of them, and
+    one odd name among those of a plain class is none."""
+    works = [file for file in files if is_source(file) or is_archive(file)]
     names = [(found, file) for file in files if (found := named(file.name))]
-    if not names:
-        for file in files:
-            if is_source(file) or is_archive(file):
-                yield (
-                    HandIn(file.stem, "", file.name, file, modified(file), holds=(file,), by_disk=True),
-                    [(file, file.name)],
-                )
+    of_platform = 2 * sum(named(file.name) is not None for file in works) >= len(works)
+    return _by_platform(names) if names and of_platform else _by_stem(works)
+
+
+def _by_stem(files: Sequence[Path]) -> Iterator[tuple[HandIn, list[tuple[Path, str]]]]:
+    """Without a platform a file is named after its student."""
+    by_stem: dict[str, list[Path]] = {}
+    for file in files:
+        by_stem.setdefault(file.stem, []).append(file)
+    for stem, own in by_stem.items():
+        at = max((time for file in own if (time := modified(file))), default=None)
+        whole = HandIn(stem, "", own[0].name, own[0], at, holds=tuple(own), by_disk=True)
+        yield whole, [(file, file.name) for file in own]
+
+
+def _by_platform(names: Sequence[tuple[Named, Path]]) -> Iterator[tuple[HandIn, list[tuple[Path, str]]]]:
+    """Of two of a student's files with one name the later counts."""
     platform: Platform = "canvas" if any(found.platform == "canvas" for found, _ in names) else "moodle"
     groups: dict[tuple[str, str], list[tuple[Named, Path]]] = {}
     for found, file in names:
@@ -223,7 +237,10 @@ def _student(whole: HandIn, unpacking: Unpacking) -> list[HandIn]:
         whole = replace(whole, platform="clone", submitted=committed(whole.path))
     within = children(whole.path)
     folders = list(filter(is_folder, within))
-    if not unpacking.assignments or whole.platform or any(map(is_source, within)) or not folders:
+    stamped = any(
+        os.path.lexists(folder / TIMESTAMP) for folder in folders
+    )  # by nbgrader: what lies beside them is none
+    if not unpacking.assignments or whole.platform or not folders or (any(map(is_source, within)) and not stamped):
         return _one(whole, unpacking)
     unpacking = replace(unpacking, room=MAX_STUDENT_BYTES // min(len(folders), MAX_ASSIGNMENTS))
     found: list[HandIn] = []
@@ -298,14 +315,19 @@ def _listed(whole: HandIn, unpacking: Unpacking) -> list[HandIn]:
 def _one(hand_in: HandIn, unpacking: Unpacking) -> list[HandIn]:
     """The hand-in that a folder holds: the topmost sources with work in them, else what is in its archives, else the topmost sources."""
     folder, notes = hand_in.path, hand_in.notes
+    if refused := _of_others(folder):
+        return [replace(hand_in, refused=refused)]
     within = children(folder)
     if len(within) >= MAX_LISTED:
         notes = (*notes, f"{folder.name} holds {MAX_LISTED} entries or more")
     found = source_root(folder, unpacking, is_work)
-    if found.root is None and (archives := archives_in(folder)):
-        place = f"{hand_in.place}/{archives[0].name}"
-        parts = [(file, file.name) for file in (*archives, *filter(is_source, within))]
-        return _gathered(replace(hand_in, place=place, path=archives[0], notes=notes), parts, unpacking)
+    known = begun_in(found.files)
+    if not known >= _asked() and (archives := archives_in(folder)):
+        place = hand_in.place if found.root else f"{hand_in.place}/{archives[0].name}"
+        parts = [(file, file.name) for file in (*archives, *(found.files or filter(is_source, within)))]
+        (whole,) = _gathered(replace(hand_in, path=archives[0], notes=notes), parts, unpacking)
+        if found.root is None or begun_in(filter(is_source, children(whole.path))) > known:
+            return [replace(whole, place=place if found.root else whole.place)]
     if found.root is None:
         found = source_root(folder, unpacking)
     if found.root is None:
@@ -313,6 +335,23 @@ def _one(hand_in: HandIn, unpacking: Unpacking) -> list[HandIn]:
         found = replace(found, root=folder, notes=(*found.notes, nothing))
     assert found.root is not None
     return [replace(hand_in, path=found.root, taken=found.files, left=found.left, notes=found.notes + notes)]
+
+
+@cache
+def _asked() -> set[str]:
+    """The kernels of the course's labs: nobody hands in more."""
+    return {lab.kernel for lab in all_labs().values() if not lab.bonus}
+
+
+def _of_others(folder: Path) -> str:
+    """Why a folder is no student's hand-in: it holds what a platform says that several handed in. "" where it does not."""
+    for level in levels(folder):
+        for held in level:
+            within = children(held)
+            whose = {(found.student, found.number) for child in within if (found := named(child.name))}
+            if len(whose) > 1 or any(child.name == GRADESCOPE_METADATA for child in within):
+                return f"{held.name} holds what several students handed in; give it by itself"
+    return ""
 
 
 def _gathered(hand_in: HandIn, parts: Sequence[tuple[Path, str]], unpacking: Unpacking) -> list[HandIn]:
@@ -323,6 +362,8 @@ def _gathered(hand_in: HandIn, parts: Sequence[tuple[Path, str]], unpacking: Unp
     parts = [(file, name) for file, name in parts if not name.startswith(".")]
     archives = [file for file, name in parts if is_archive(Path(name)) and not file.is_symlink()]
     folder, opened = unpacking.all(archives, f"{hand_in.student} {hand_in.place}")
+    if refused := _of_others(folder):
+        return [replace(hand_in, refused=refused, left=tuple((file, refused) for file, _ in parts))]
     own = copied([(file, name) for file, name in parts if is_source(Path(name)) or file.is_symlink()], folder)
     inside = source_root(folder, unpacking, is_work)
     inside = inside if inside.root else source_root(folder, unpacking)
@@ -343,7 +384,8 @@ def _unread_below(folder: Path, inside: Sources) -> tuple[str, ...]:
         return ()
     told = {*inside.files, *(path for path, _ in inside.left)}
     files = [one for one in everything_below(folder) if one.path and not one.systems and may_be_work(one.path)]
-    left = [f"{one.name} was not read: {why_unread(one.path)}" for one in files if one.path and one.path not in told]
+    untold = [one for one in files if one.path and one.path not in told and not without_work(one.path)]
+    left = [f"{one.name} was not read: {why_unread(one.path)}" for one in untold if one.path]
     return (*left[:FEW], *([f"{len(left) - FEW} more files were not read"] if len(left) > FEW else []))
 
 
@@ -361,7 +403,7 @@ def _archive(path: Path, unpacking: Unpacking) -> tuple[list[HandIn], list[Came]
     except UnusableArchive as error:
         raise Unusable(str(error)) from None
     came = [*everything_below(top), *(Came(entry.name, None, entry.reason) for entry in refused)]
-    folder = _unwrapped(top)
+    folder = _class_in(_unwrapped(top))
     if is_repository(folder) or _is_one_students(folder):
         whole = HandIn(
             path.stem,
@@ -373,7 +415,7 @@ def _archive(path: Path, unpacking: Unpacking) -> tuple[list[HandIn], list[Came]
             holds=(top,),
             by_disk=True,
         )
-        return _one(whole, unpacking), came
+        return [replace(one, notes=(*one.notes, *_perhaps_of_several(folder))) for one in _one(whole, unpacking)], came
     lost = _lost(refused, folder.relative_to(top).parts)
     found = [
         replace(
@@ -391,6 +433,14 @@ def _archive(path: Path, unpacking: Unpacking) -> tuple[list[HandIn], list[Came]
     return found, came
 
 
+def _perhaps_of_several(folder: Path) -> Iterator[str]:
+    """Of files in one zip whose names say neither whose they are nor for which lab: who is to be asked."""
+    found = [child for child in children(folder) if is_source(child) and is_work(child)]
+    if len(found) > 1 and not any(child.stem.lower().startswith(tuple(all_labs())) for child in found):
+        names = " and ".join(child.name for child in found[:FEW])
+        yield f"{names} are taken to be one student's; if they are several students', give a folder with one folder for each"
+
+
 def _lost(refused: Sequence[RefusedMember], wrappers: tuple[str, ...]) -> dict[str, list[RefusedMember]]:
     """By student, what could not be unpacked, from its place below the students' folders."""
     found: dict[str, list[RefusedMember]] = {}
@@ -405,25 +455,50 @@ def _lost(refused: Sequence[RefusedMember], wrappers: tuple[str, ...]) -> dict[s
 
 def _unwrapped(folder: Path) -> Path:
     """The folder itself, or what lies in it where folders only wrap each other. A student's own folder is no wrapper."""
-    within = children(folder)
-    while len(within) == 1 and is_folder(within[0]) and not named(within[0].name, "moodle"):
-        inner = children(within[0])
-        if any(map(is_source, inner)) and not _is_download(within[0], inner):
+    within = _telling(folder)
+    while (
+        len(within) == 1 and is_folder(within[0]) and not named(within[0].name, "moodle") and folder.name != SUBMITTED
+    ):
+        inner = _telling(within[0])
+        if any(map(is_source, inner)) and not _is_download(within[0], inner) and _class_in(within[0]) == within[0]:
             break
         folder, within = within[0], inner
     return folder
 
 
+def _telling(folder: Path) -> list[Path]:
+    """What a folder holds but for system files, tables and the like, which say nothing of whose it is."""
+    return [
+        child
+        for child in children(folder)
+        if is_folder(child) or is_source(child) or is_archive(child) or child.name == GRADESCOPE_METADATA
+    ]
+
+
 def _is_download(folder: Path, within: Sequence[Path]) -> bool:
-    """Whether a platform put it together: Gradescope's list is there, or the sources in it are named as Canvas or Moodle does."""
-    names = [child.name for child in within]
+    """Whether a platform put it together: Gradescope's list is there, or Canvas or Moodle named what several handed in, or all sources."""
     sources = [child.name for child in within if is_source(child)]
-    return GRADESCOPE_METADATA in names or (any(map(named, names)) and all(map(named, sources)))
+    whose = {(found.student, found.number) for child in within if (found := named(child.name))}
+    listed = any(child.name == GRADESCOPE_METADATA for child in within)
+    return listed or len(whose) > 1 or (bool(whose) and all(map(named, sources)))
+
+
+def _class_in(folder: Path) -> Path:
+    """The folder, or nbgrader's submitted/ where it is that of a course."""
+    beside = {child.name for child in children(folder)}
+    of_course = SUBMITTED in beside and beside & {
+        "source",
+        "release",
+        "autograded",
+        "nbgrader_config.py",
+        "gradebook.db",
+    }
+    return folder / SUBMITTED if of_course and is_folder(folder / SUBMITTED) else folder
 
 
 def _of_a_class(path: Path) -> Path:
     """The folder given, or the download or submitted/ that lies in it alone: taken for one student's it would be the whole class's."""
-    folder = _unwrapped(path)
+    folder = _class_in(_unwrapped(path))
     within = children(folder)
     of_class = folder.name == SUBMITTED or _is_download(folder, within) or are_of_several(filter(is_folder, within))
     return folder if of_class else path
@@ -432,7 +507,7 @@ def _of_a_class(path: Path) -> Path:
 def _alone(path: Path, unpacking: Unpacking) -> tuple[list[HandIn], list[Came]] | None:
     """What the archive that lies alone in a folder holds, where a platform or nbgrader put a class together, or several in it wrote the
     same kernel; else it is one's."""
-    within = children(path)
+    within = _telling(path)
     if len(within) != 1 or not is_archive(within[0]) or not within[0].is_file() or within[0].is_symlink():
         return None
     if named(within[0].name) is not None:
@@ -442,10 +517,17 @@ def _alone(path: Path, unpacking: Unpacking) -> tuple[list[HandIn], list[Came]] 
     except Unusable:
         return None
     several = len({one.student for one in found}) > 1
-    whole = several and (
-        all(one.platform or one.assignment for one in found) or are_of_several(one.path for one in found if one.taken)
+    whole = _put_together(found, came, several=several) or (
+        several and are_of_several(one.path for one in found if one.taken)
     )
     return (found, came) if whole else None
+
+
+def _put_together(found: Sequence[HandIn], came: Sequence[Came], *, several: bool) -> bool:
+    """Whether a platform or nbgrader made an archive: it names each hand-in, and where there is but one also all sources."""
+    sources = [one.name for one in came if one.path and is_source(one.path)]
+    by_name = several or all(named(name) or "/" in name for name in sources)
+    return bool(found) and by_name and all(one.platform or one.assignment for one in found)
 
 
 def _is_one_students(folder: Path) -> bool:
@@ -457,4 +539,10 @@ def _is_one_students(folder: Path) -> bool:
         return False
     if are_of_several(sources) and not any(child.stem.lower().startswith(tuple(all_labs())) for child in sources):
         return False
-    return sum(any(map(is_source, children(child))) for child in filter(is_folder, within)) < 2
+    return sum(is_archive(child) or _has_sources(child) for child in within) < 2
+
+
+def _has_sources(child: Path) -> bool:
+    return is_folder(child) and any(
+        is_source(file) for level in levels(child) for held in level for file in children(held)
+    )

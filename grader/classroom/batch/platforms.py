@@ -31,7 +31,7 @@ NAME_PATTERNS = (
     ),
     NamePattern(
         "canvas",
-        r"(?P<late>LATE_)?(?P<code>anon_\w+?)_(?P<attachment>\d{1,30})_(?P<file>.+)",
+        r"(?P<late>LATE_)?(?P<code>anon_\w+?)_((?P<attachment>\d{1,30})_(?P<file>.+)|(?P<typed>(text|link)\.html))",
         "{code}",
         "canvas user {code}",
     ),

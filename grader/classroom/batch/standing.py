@@ -135,7 +135,11 @@ def standing(attempts: Sequence[Graded], rules: Rules, roster: Roster) -> Standi
     chosen = max(attempts, key=lambda one: _rank(one, rules, person))
     others = tuple(one for one in attempts if one is not chosen)
     found = mark(chosen.hand_in, chosen.earned, rules, person)
-    review = (*chosen.review, *_odd(found, rules, chosen.hand_in, len(attempts), person, roster))
+    review = (
+        *chosen.review,
+        *_odd(found, rules, chosen.hand_in, len(attempts), person, roster),
+        *_more(chosen, others),
+    )
     return Standing(chosen.hand_in.student, chosen.hand_in.assignment, chosen, others, found, person, review)
 
 
@@ -167,6 +171,16 @@ def _odd(
         yield f"{attempts} hand-ins, and when each came in is not known: {hand_in.place} counts; keep one, or use --attempts best"
     if found.days_late is None and hand_in.late and rules.late_percent:
         yield "late without a time, and with an extension: nothing is taken off; write into handed_in of the roster when it came"
+
+
+def _more(chosen: Graded, others: Sequence[Graded]) -> Iterator[str]:
+    """A hand-in that does not count has work for a lab for which the one that counts has none: they may be parts of one."""
+    known = {lab_id for lab_id, lab in chosen.report.labs.items() if lab.status != "not_attempted"}
+    for one in others:
+        if more := [
+            lab_id for lab_id, lab in one.report.labs.items() if lab.status == "graded" and lab_id not in known
+        ]:
+            yield f"{one.hand_in.place} does not count, and has {' and '.join(more)}, which {chosen.hand_in.place} has not"
 
 
 def _with_borrowed_names(found: Sequence[Standing], roster: Roster) -> list[Standing]:

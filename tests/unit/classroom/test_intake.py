@@ -383,7 +383,7 @@ def test_all_of_a_students_work_is_one_hand_in(tmp_path):
     assert "w8a8.py was handed in more than once; that of b was left out" in found["dan"].notes
 
 
-W8A8, DDS = "def W8A8_MM(x_ptr):\n    pass\n", "def DDS_MM(x_ptr):\n    pass\n"
+W8A8, DDS = "def W8A8_MM(x_ptr):\n    x = 1\n", "def DDS_MM(x_ptr):\n    x = 1\n"
 
 
 def test_work_for_several_labs_stays_whatever_its_files_are_called(tmp_path):

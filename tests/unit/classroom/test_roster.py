@@ -223,3 +223,37 @@ def test_an_extension_never_costs_and_moves_the_deadline(hours, extension, perce
     assert extended.points >= plain.points
     moved = replace(rules, due=DUE + timedelta(days=extension))
     assert extended.points == standings([one], moved)[0].points
+
+
+WEI = HandIn("zhangwei", "", "a", Path(), platform="canvas", number="501")
+CLONES = [HandIn(name, "", name, Path(), platform="clone") for name in ("lab-ann", "lab-mary-ann")]
+
+
+@pytest.mark.parametrize(
+    ("hand_ins", "logins"),
+    [
+        ([WEI, replace(WEI, number="502")], ["zhangwei", "zhangwei"]),
+        ([WEI], ["wz1"]),
+        ([WEI, replace(WEI, number="502", email="wz@u.edu")], ["zhangwei", "wz1"]),
+        (CLONES, ["ann", "lab-mary-ann"]),
+    ],
+    ids=["two of a name", "one", "an address", "clones"],
+)
+def test_two_whom_a_platform_tells_apart_are_never_one_row(tmp_path, hand_ins, logins):
+    (tmp_path / "r.csv").write_text("login,name,github,email\nwz1,Wei Zhang,,wz@u.edu\nann,Ann,ann,\nmary,Mary,,\n", encoding="utf-8")
+    found = on_roster(hand_ins, load_roster(tmp_path / "r.csv"))
+    assert [one.student for one in found] == logins
+    told = ["several students fit the row" in note for one in found for note in one.notes]
+    assert told == [True] * sum(one.student not in ("wz1", "ann") for one in found)
+
+
+def test_an_id_that_is_anothers_login_is_refused(tmp_path):
+    (tmp_path / "r.csv").write_text("login,sis_id\n1001,2001\n2001,3001\n", encoding="utf-8")
+    with pytest.raises(Unusable, match="line 3 has the login '2001', the sis_id of line 2"):
+        load_roster(tmp_path / "r.csv")
+
+
+@pytest.mark.parametrize("end", ["\x0b", "\u2028", "\x85"])
+def test_only_a_line_ends_a_row(tmp_path, end):
+    (tmp_path / "r.csv").write_text(f"login,name\r\nann,Ann{end}Lo\r\nben,Ben\r\n", encoding="utf-8", newline="")
+    assert [one.login for one in load_roster(tmp_path / "r.csv").people] == ["ann", "ben"]

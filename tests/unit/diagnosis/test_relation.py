@@ -225,7 +225,7 @@ def test_a_scale_is_followed_by_the_way_that_the_number_came():
         ("w4a16_u01", "all_tails", 57, "is multiplied 2 times"),  # what X meets for that reason is not said to be cut out wrongly
         ("dds_u01", "rectangular", 60, "is that of Y[0, 0]"),  # stored twice, and no sum that was left as it was
         ("gptq_u02", "groups_of_32", 49, "zeros[0, 0] becomes 7"),  # not the distance, by which the words are shifted rightly
-        ("w4a16_t03", "all_tails", 47, "is multiplied by the word of W[0, 8:16]"),  # each word once: it is not X that should take every eighth k
+        ("w4a16_t03", "all_tails", 47, "is multiplied by the word of W[0, 8:16]"),  # each word once: X need not take every eighth k
         ("w4a16_t02", "all_tails", 56, "are multiplied by 1"),  # the condition that kept the scale away, not what is converted after it
         ("w8a16_t03", "all_tails", 33, "rows 1:2 of X are loaded"),  # of a block pointer's arguments the one that is wrong
         ("w8a16_t04", "all_tails", 39, "the shape given for W leaves out"),
@@ -312,7 +312,7 @@ def test_the_line_is_none_that_something_right_is_made_of(name, case, line, word
 @pytest.mark.parametrize(
     ("name", "case", "line", "words"),
     [
-        ("w8a8_i05", "all_tails", 19, "no program stores"),  # not `cols`: the tiles of columns are all there, one of rows is beyond Y
+        ("w8a8_i05", "all_tails", 19, "are never stored"),  # not `cols`: the tiles of columns are all there, one of rows is beyond Y
         ("w8a8_i07", "all_tails", 31, "is converted with input_scale[1]"),  # where they are laid along k, not where they were loaded
         ("w8a8_i08", "all_tails", 36, "leaves out weight_scale[1]"),  # not `in_m`, by which the rows of X are masked
         ("w4a16_i02", "all_tails", 45, "k of X advances on this line"),  # and no word of `a_ptrs`
@@ -365,8 +365,10 @@ def test_what_is_missing_is_not_always_the_grids(name, place, tmp_path):
 @pytest.mark.parametrize(
     ("name", "along", "place"),
     [
-        ("w8a8_grid2d", "BLOCK_N", "w8a8.py line 22, in `all_tails`: no program stores rows 0:33, columns 64:80 of Y: going by the others, program 3 would"),
-        ("w8a8_bf16_dot", "BN", "w8a8.py line 31, in `all_tails`: no program stores rows 0:33, columns 64:80 of Y: going by the others, program (0, 2) would"),
+        ("w8a8_grid2d", "BLOCK_N", "w8a8.py line 22, in `all_tails`: no program stores rows 0:33, columns 64:80 of Y: going by the "
+         "others, program 3 would"),
+        ("w8a8_bf16_dot", "BN", "w8a8.py line 31, in `all_tails`: no program stores rows 0:33, columns 64:80 of Y: going by the "
+         "others, program (0, 2) would"),
     ],
 )
 def test_what_programs_beyond_the_grid_would_store_is_the_grids(name, along, place, tmp_path):
@@ -387,7 +389,7 @@ def said_of(text, lab, place, folder):
 
 def test_of_two_numbers_of_which_either_may_be_wrong_none_is_named():
     (first, *_), _ = written_blind("w4a16_k12", "n_tail")
-    assert "nobody stores 2160 elements of Y" in first.found
+    assert "2160 elements of Y are never stored" in first.found
     assert "`" not in replace(first, variable="token").text("")
 
 

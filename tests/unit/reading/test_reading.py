@@ -251,7 +251,7 @@ def test_of_a_folder_each_file_counts_for_its_own_lab(tmp_path):
         assert "start from the stub in notebooks/ or assignment/" in refusal(result, "not_attempted")
     (tmp_path / "w8a8.py").write_text(BASE, encoding="utf-8")
     (tmp_path / "old.py").write_text("def W8A8_MM():\n    pass\n", encoding="utf-8")
-    (tmp_path / "dds.py").write_bytes(b"\xff\xfe")
+    (tmp_path / "dds.py").write_bytes(b"\xff\xfa")
     (tmp_path / "w4a16.ipynb").write_text("nonsense")
     labs = read(tmp_path, LABS).labs
     assert isinstance(labs["w8a8"], KernelSource)
@@ -297,7 +297,7 @@ def test_a_copy_beside_the_labs_own_file_is_left_alone_and_told(tmp_path):
     submission = read(tmp_path, [get_lab("w8a8")])
     assert "copied" not in submission.labs["w8a8"].module
     assert any("taken from w8a8.ipynb" in note and "w8a8-Copy1.ipynb" in note for note in submission.notes)
-    (tmp_path / "w8a8.py").write_text(BASE, encoding="utf-8")
+    (tmp_path / "w8a8.py").write_text(BASE.replace("acc", "total"), encoding="utf-8")
     message = refusal(read(tmp_path, [get_lab("w8a8")]).labs["w8a8"])
     assert "w8a8.ipynb cell" in message
     assert "w8a8.py line" in message

@@ -1,0 +1,186 @@
+"""What assistants get from platforms and students, as it comes: whose work is graded, and that none is hidden, split or mixed up."""
+
+from __future__ import annotations
+
+import io
+import json
+import zipfile
+from dataclasses import replace
+
+import pytest
+
+from grader.classroom.batch.folders import ROOT, begun_in, children
+from grader.classroom.batch.intake import collect
+from grader.classroom.batch.marks import Rules
+from grader.classroom.batch.standing import standings
+from grader.labs import get_lab
+from grader.model import KernelSource
+from grader.reading import read
+from grader.reading.answers import answers_for
+from grader.unusable import Unusable
+from tests.unit.classroom.test_class_report import graded, hand_in
+
+
+def kernel(lab_id, mark=""):
+    return f"@triton.jit\ndef {get_lab(lab_id).kernel}(x_ptr):\n    x = 1\n# {mark}\n"
+
+
+A, B, C = kernel("w8a8"), kernel("w4a16"), kernel("dds")
+STUB = (ROOT / "assignment" / "w8a8.py").read_text(encoding="utf-8") + "# saved again\n"
+COURSE = {"nbgrader_config.py": "c = get_config()", "source/kernels/w8a8.py": STUB, "autograded/ann/kernels/w8a8.py": A}
+STAMP = "2026-11-20 23:58:00 UTC"
+METADATA = "submission_1:\n  :submitters:\n  - :name: Ann\n    :sid: '1'\n    :email: a@u\n"
+
+DELIVERIES = {
+    "a system's file beside the download": (
+        {"desktop.ini": "", "submissions/doe_1_56_w8a8.py": A, "submissions/roe_2_57_dds.py": C}, {"doe_1": "a", "roe_2": "c"}
+    ),
+    "a table beside the folders of a class": ({"t.csv": "", "lab/ann/w8a8.py": A, "lab/ben/w8a8.py": A}, {"ann": "a", "ben": "a"}),
+    "the download beside an export": ({"e.csv": "", "s.zip": {"doe_1_56_w8a8.py": A, "roe_2_57_dds.py": C}}, {"doe_1": "a", "roe_2": "c"}),
+    "a stray source in the download": (
+        {"s/doe_1_56_w8a8.py": A, "s/roe_2_57_dds.py": C, "s/solution.py": B}, {"doe_1": "a", "roe_2": "c"}
+    ),
+    "one student's download": ({"s.zip": {"doe_1_56_w8a8.py": A}}, {"doe_1": "a"}),
+    "Gradescope's export beside a roster": (
+        {"r.csv": "", "export/submission_metadata.yml": METADATA, "export/submission_1/w8a8.py": A}, {"1": "a"}
+    ),
+    "nbgrader's course": ({**COURSE, "submitted/ann/kernels/w8a8.py": A, "submitted/ben/kernels/dds.py": C}, {"ann": "a", "ben": "c"}),
+    "one student of nbgrader's": ({"submitted/ann/kernels/w8a8.py": A, "submitted/ann/kernels/timestamp.txt": STAMP}, {"ann": "a"}),
+    "a source beside nbgrader's assignments": (
+        {"submitted/ann/kernels/w8a8.py": A, "submitted/ann/kernels/timestamp.txt": STAMP, "submitted/ann/scratch.py": B}, {"ann": "a"}
+    ),
+    "one name that Canvas could have given": (
+        {"ann.py": A, "ben.py": C, "lee_2_1_final.py": B}, {"ann": "a", "ben": "c", "lee_2_1_final": "b"}
+    ),
+    "Canvas's archive, expanded": (
+        {"doe_1_56_w.zip": {"w8a8.py": A}, "doe_1_56_w/w8a8.py": A, "roe_2_57_dds.py": C}, {"doe_1": "a", "roe_2": "c"}
+    ),
+    "archives beside a stray source": ({"c.zip": {"ann.zip": {"w8a8.py": A}, "ben.zip": {"w8a8.py": A}, "r.py": "x = 1\n"}},
+                                       {"ann": "a", "ben": "a", "r": ""}),
+    "one stem, two files": ({"ann.py": A, "ann.ipynb": '{"cells": [{"source": "def DDS_MM(x):\\n    f(x)"}]}', "ben.py": A},
+                            {"ann": "ac", "ben": "a"}),
+    "a file beside an archive of the handout": (
+        {"doe_1_56_w8a8.py": A, "doe_1_55_h.zip": {"w8a8.py": STUB, "dds.py": STUB}, "roe_2_57_dds.py": C}, {"doe_1": "a", "roe_2": "c"}
+    ),
+    "an empty file beside an archive": (
+        {"ann/dds.py": "", "ann/w.zip": {"w8a8.py": A, "dds.py": C}, "ben/w8a8.py": A}, {"ann": "ac", "ben": "a"}
+    ),
+    "another lab in an archive": ({"ann/w8a8.py": A, "ann/dds.zip": {"dds.py": C}, "ben/w8a8.py": A}, {"ann": "ac", "ben": "a"}),
+    "the handout beside the work": (
+        {"ann/handout/grader/x.py": "", "ann/handout/assignment/w8a8.py": STUB, "ann/mine/w8a8.py": A, "ben/dds.py": C},
+        {"ann": "a", "ben": "c"}
+    ),
+    "three files of one name": (
+        {"ann/1/src/kernel.py": A, "ann/2/src/kernel.py": B, "ann/3/src/kernel.py": C, "ben/dds.py": C}, {"ann": "abc", "ben": "c"}
+    ),
+    "a long name twice": ({f"ann/1/{'k' * 200}.py": A, f"ann/2/{'k' * 200}.py": B, "ben/dds.py": C}, {"ann": "ab", "ben": "c"}),
+    "deep in a home folder": (
+        {"ann.zip": {"home/ann/courses/gpu/labs/one/w8a8.py": A}, "ben.zip": {"dds.py": C}}, {"ann": "a", "ben": "c"}
+    ),
+    "a space before the parameters": (
+        {"ann/w8a8.py": STUB, "ann/x/w8a8.py": A.replace("_MM(", "_MM ("), "ben/dds.py": C}, {"ann": "a", "ben": "c"}
+    ),
+    "UTF-16": ({"ann/w8a8.py": STUB, "ann/x/w8a8.py": A.encode("utf-16"), "ben/dds.py": C}, {"ann": "a", "ben": "c"}),
+    "folders with backslashes": ({"c.zip": {"ann\\": "", "ann\\w8a8.py": A, "ben\\": "", "ben\\w8a8.py": A}}, {"ann": "a", "ben": "a"}),
+    "an empty folder": ({"c.zip": {"ann/": "", "ben/dds.py": C, "cat/dds.py": C}}, {"ann": "", "ben": "c", "cat": "c"}),
+    "a typed text of an anonymous one": ({"anon_ab_5_w8a8.py": A, "anon_cd_text.html": "hi"}, {"anon_ab": "a", "anon_cd": ""}),
+}
+
+
+def archive(files):
+    out = io.BytesIO()
+    with zipfile.ZipFile(out, "w") as bundle:
+        for name, text in files.items():
+            bundle.writestr(name, archive(text) if isinstance(text, dict) else text)
+    return out.getvalue()
+
+
+def delivered(folder, files):
+    for name, text in files.items():
+        path = folder / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_bytes(archive(text) if isinstance(text, dict) else text.encode() if isinstance(text, str) else text)
+    return folder
+
+
+def work_of(hand_in):
+    if hand_in.refused or not hand_in.path.is_dir():
+        return ""
+    found = begun_in(file for file in children(hand_in.path) if file.is_file())
+    return "".join(letter for letter, lab_id in zip("abc", ("w8a8", "w4a16", "dds"), strict=True) if get_lab(lab_id).kernel in found)
+
+
+@pytest.mark.parametrize("name", DELIVERIES)
+def test_everybodys_work_is_theirs(tmp_path, name):
+    files, expected = DELIVERIES[name]
+    found = collect(delivered(tmp_path / "class", files), tmp_path / "w").hand_ins
+    best = {}
+    for one in found:
+        best[one.student] = max(best.get(one.student, ""), work_of(one))
+    assert best == expected
+
+
+@pytest.mark.parametrize("inner", ["submissions.zip", "submissions"])
+def test_a_class_is_never_taken_for_a_student(tmp_path, inner):
+    """Where it lies among others', whoever handed it in speaks for nobody."""
+    download = {"doe_1_56_w8a8.py": A, "roe_2_57_dds.py": C}
+    of_eve = {inner: download} if inner.endswith("zip") else {f"{inner}/{name}": text for name, text in download.items()}
+    files = {"ann/w8a8.py": A, **{f"eve/{name}": text for name, text in of_eve.items()}}
+    ann, eve = collect(delivered(tmp_path, files), tmp_path / "w").hand_ins
+    assert (work_of(ann), ann.refused) == ("a", "")
+    assert eve.refused.endswith("holds what several students handed in; give it by itself")
+
+
+def test_a_class_within_a_students_archive_says_what_to_give(tmp_path):
+    with pytest.raises(Unusable, match="give it by itself"):
+        collect(delivered(tmp_path, {"eve/all.zip": {"doe_1_56_w8a8.py": A, "roe_2_57_dds.py": C}}), tmp_path / "w")
+
+
+def test_of_files_that_may_be_several_students_one_is_asked(tmp_path):
+    (one,) = collect(delivered(tmp_path, {"class.zip": {"ann.py": A, "ben.py": C}}) / "class.zip", tmp_path / "w").hand_ins
+    assert any("ann.py and ben.py are taken to be one student's" in note for note in one.notes)
+
+
+@pytest.mark.parametrize("other", ["w8a8.ipynb", "my_w8a8.py"])
+def test_one_kernel_handed_in_twice_is_one(tmp_path, other):
+    text = (ROOT / "tests" / "styles" / "w8a8_plain.py").read_text(encoding="utf-8")
+
+    def handed_in(name, source):
+        cell = {"cell_type": "code", "source": source}
+        (tmp_path / name).write_text(json.dumps({"cells": [cell]}) if name.endswith("ipynb") else source, encoding="utf-8")
+        return read(tmp_path, [get_lab("w8a8")]).labs["w8a8"]
+
+    handed_in("kernel.py", text)
+    assert isinstance(handed_in(other, f"# again\n{text}"), KernelSource)
+    (tmp_path / other).rename(tmp_path / f"other_{other}")
+    found = handed_in(f"other_{other}", text.replace("num_warps=4", "num_warps=8"))
+    assert "is defined in several files" in found.message
+
+
+ANSWERED, UNANSWERED = "w8a8_bytes = 3 * 4\n", "w8a8_bytes = None\n"
+
+
+@pytest.mark.parametrize(
+    "files",
+    [
+        {"w8a8.py": UNANSWERED + STUB, "Copy of w8a8.py": ANSWERED + A},
+        {"w8a8.py": ANSWERED + STUB, "src/w8a8.py": A},
+        {"w8a8.py": A, "notebooks/w8a8.py": ANSWERED + STUB},
+        {"a/w8a8.py": ANSWERED + STUB, "b/w8a8.py": UNANSWERED + A},
+    ],
+    ids=["a copy", "on top", "below", "side by side"],
+)
+def test_answers_count_wherever_the_kernel_lies(tmp_path, files):
+    both = {f"ann/{name}": text for name, text in files.items()} | {"ben/dds.py": C}
+    ann, _ = collect(delivered(tmp_path / "class", both), tmp_path / "w").hand_ins
+    assert work_of(ann) == "a"
+    assert answers_for(ann.path, ["w8a8"])["w8a8"].numbers["w8a8_bytes"] == 12
+
+
+def test_a_hand_in_that_does_not_count_and_has_another_lab_is_told():
+    first, other = graded(hand_in(place="a")), graded(hand_in(hours=1, place="b"), points=40.0)
+    other = replace(other, report=replace(other.report, labs={"dds": other.report.labs["w8a8"]}))
+    (one,) = standings([first, other], Rules("best"))
+    assert "b does not count, and has dds, which a has not" in one.review
+    (same,) = standings([first, graded(hand_in(hours=1, place="b"), points=40.0)], Rules("best"))
+    assert not any("does not count" in text for text in same.review)
