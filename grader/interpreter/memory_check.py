@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import signal
 import zlib
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from time import monotonic, process_time
@@ -52,7 +52,7 @@ class MemoryCheck:
     seconds: CPU time that the launch may take; after that, and where it is led astray, it is ended with LaunchEnded.
     programs: how many the grid has. A launch whose programs end one after another, so many that the others will have ended
     in LONGER times the seconds, is given that: many small programs are no endless loop.
-    contributions: what programs add to Y, where that is asked for.
+    contributions: what programs add to Y, where that is asked for. told: is told of each access before it is checked.
     misled: the tensor beside which an index or bound was read, once one was.
     poison_masked: what a load's mask leaves out is poison where the load has no `other`.
     """
@@ -76,6 +76,7 @@ class MemoryCheck:
         self.races = Races(self.found)
         self.touched: dict[str, Area] = {}
         self.contributions: Contributions | None = None
+        self.told: Callable[[MemoryAccess], None] | None = None
 
     @contextmanager
     def active(self) -> Iterator[None]:
@@ -192,6 +193,8 @@ class MemoryCheck:
         self.ended = access.program
         if not access.active.size:
             return access.pointers, access.mask, None
+        if self.told is not None:
+            self.told(access)
         area, between = area_of(access.active, self.areas)
         if is_misaligned(access.active, access.width):
             what = f"{'an' if access.kind == 'atomic' else 'a'} {access.kind} of {access.width} bytes"

@@ -18,7 +18,7 @@ from grader.reporting import memory_pictures, traffic_words
 from grader.reporting.compact import Remark
 from grader.reporting.pictures import Picture
 from grader.running.cpu import InterpretOptions
-from grader.traffic import GPUS, ORDERS, Order, Traffic, Uncounted, cache_of, count_tiles, tiles_of
+from grader.traffic import GPUS, ORDERS, Order, Traffic, Uncounted, count_tiles, tiles_of
 
 SECONDS = 20.0
 LONG_K = 4096
@@ -82,7 +82,7 @@ def show_order(
     traffic = _counted(lab_id, sizes, config, (8, 24), 1)
     repeats = max(1, LONG_K // traffic.case.K)
     orders = ORDERS if order is None else (*ORDERS, _own_order(traffic, order))
-    picture = memory_pictures.order_in_l2(traffic, cache_of(GPUS[gpu]), repeats, orders)
+    picture = memory_pictures.order_in_l2(traffic, GPUS[gpu], repeats, orders)
     longer = f", K lengthened from {traffic.case.K} to {traffic.case.K * repeats}" if repeats > 1 else ""
     said = Remark(
         f"A model, not a measurement: waves of programs that run in lockstep, an L2 that evicts the oldest line{longer}.",

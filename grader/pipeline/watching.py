@@ -13,7 +13,6 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
-from typing import Protocol
 
 from grader.building import BuildOptions, compile_described, read_by_triton
 from grader.judging.checking import Finding, References, check
@@ -28,6 +27,7 @@ from grader.pipeline.grading import GradeOptions, grade, launch_pairs, one_threa
 from grader.pipeline.lab_report import lab_report
 from grader.reading import UnusablePath, read
 from grader.reading.files import is_source
+from grader.reporting.compact import Lines
 from grader.running.cpu import InterpretOptions, interpret
 from grader.sandbox import Sandbox, Session, prewarm
 
@@ -44,19 +44,6 @@ Known = dict[Pair, tuple[Outcome, Finding]]
 """What each (case, config) gave."""
 
 
-class Listener(Protocol):
-    """Who hears what watching finds. Called from more than one thread."""
-
-    def ready(self, labs: Sequence[str]) -> None: ...
-    def unusable(self, message: str) -> None: ...
-    def unchanged(self) -> None: ...
-    def began(self, lab_id: str, source: KernelSource) -> None: ...
-    def failure(self, lab_id: str, case: str, message: str) -> None: ...
-    def so_far(self, lab_id: str, right: int, done: int, total: int) -> None: ...
-    def answer(self, report: LabReport, seconds: float, *, final: bool) -> None: ...
-    def whole(self, report: Report) -> None: ...
-
-
 @dataclass
 class Watch:
     """One session. `options.device` "cuda": the GPU grades after the interpreter has given its answer."""
@@ -64,14 +51,14 @@ class Watch:
     path: Path
     labs: Sequence[Lab]
     options: GradeOptions
-    listener: Listener
+    listener: Lines
     all_labs: bool = False
     _seen: dict[str, str] = field(default_factory=dict)
     _reports: dict[str, LabReport] = field(default_factory=dict)
     _problems: dict[tuple[str, str], Problem] = field(default_factory=dict)
 
-    def run(self, ended: Callable[[], bool] = lambda: False) -> None:
-        """Watches until KeyboardInterrupt, or until `ended` says so. Raises UnusablePath when there is nothing at first."""
+    def run(self) -> None:
+        """Watches until KeyboardInterrupt. Raises UnusablePath when there is nothing at first."""
         read(self.path, self.labs, all_labs=self.all_labs)
         self.options = replace(
             self.options, seed=secrets.randbits(48) if self.options.seed is None else self.options.seed
@@ -82,7 +69,7 @@ class Watch:
             current: _Round | None = None
             stamp: Stamp | None = None
             try:
-                while not ended():
+                while True:
                     now = stamp_of(self.path)
                     if now != stamp:
                         stamp = self._settled(now)

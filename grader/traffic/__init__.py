@@ -16,8 +16,8 @@ or, with a bundle at hand or a case of the lab,
     traffic.programs[3].tile.box                rows and columns of Y that program 3 stores: ((0, 64), (64, 128))
     traffic.programs[3].reads["x_ptr"].runs     what it loads: along each dimension, ranges of indices
     traffic.programs[3].slice, .slices          its slice of K among the programs that share its tile
-    traffic.coalescing                          for each line: sectors a request, bytes a sector, vector width
-    traffic.missed(cache_of(GPUS["T4"]), repeats=32).total
+    traffic.coalescing                          for each line: who loads which element, and the bytes that a thread asks for at once
+    traffic.missed(GPUS["T4"], repeats=32).total
                                                 bytes that miss in a modelled L2, K being 32 times as long
 
 counting, coalescing and caching say how each number comes about, and what is assumed.
@@ -26,14 +26,14 @@ counting, coalescing and caching say how each number comes about, and what is as
 from __future__ import annotations
 
 from grader.traffic.accesses import OFF, Access
-from grader.traffic.caching import GPUS, ORDERS, Cache, Chip, Missed, Order, cache_of, in_order, tiles_of
+from grader.traffic.caching import GPUS, ORDERS, Cache, Missed, Order, in_order, tiles_of
 from grader.traffic.cases import sized_case, tiled_case
 from grader.traffic.coalescing import Blocked, Coalescing, coalesce
 from grader.traffic.counting import ProgramTraffic, Region, TensorLayout, TensorTraffic
 from grader.traffic.launch_traffic import Traffic, Uncounted, count_tiles, count_traffic, describe_case
 
 __all__ = [
-    "GPUS", "OFF", "ORDERS", "Access", "Blocked", "Cache", "Chip", "Coalescing", "Missed", "Order", "ProgramTraffic", "Region",
-    "TensorLayout", "TensorTraffic", "Traffic", "Uncounted", "cache_of", "coalesce", "count_tiles", "count_traffic",
+    "GPUS", "OFF", "ORDERS", "Access", "Blocked", "Cache", "Coalescing", "Missed", "Order", "ProgramTraffic", "Region",
+    "TensorLayout", "TensorTraffic", "Traffic", "Uncounted", "coalesce", "count_tiles", "count_traffic",
     "describe_case", "in_order", "sized_case", "tiled_case", "tiles_of",
 ]  # fmt: skip

@@ -41,30 +41,21 @@ ORDERS = (
 
 
 @dataclass(frozen=True)
-class Chip:
-    """What the model knows of a GPU: multiprocessors, and bytes of L2."""
-
-    name: str
-    multiprocessors: int
-    l2_bytes: int
-
-
-GPUS = {
-    "H100": Chip("H100", 132, 50 << 20),
-    "A100": Chip("A100", 108, 40 << 20),
-    "L4": Chip("L4", 58, 48 << 20),
-    "T4": Chip("T4", 40, 4 << 20),
-}
-"""Source: NVIDIA's architecture whitepapers (Hopper, Ampere, Ada, Turing)."""
-
-
-@dataclass(frozen=True)
 class Cache:
-    """An L2 of `size` bytes, and how many programs run at a time."""
+    """An L2 of `size` bytes, and how many programs run at a time: one on each multiprocessor of a GPU."""
 
     name: str
     resident: int
     size: int
+
+
+GPUS = {
+    "H100": Cache("H100", 132, 50 << 20),
+    "A100": Cache("A100", 108, 40 << 20),
+    "L4": Cache("L4", 58, 48 << 20),
+    "T4": Cache("T4", 40, 4 << 20),
+}
+"""Source: NVIDIA's architecture whitepapers (Hopper, Ampere, Ada, Turing)."""
 
 
 @dataclass(frozen=True)
@@ -74,8 +65,6 @@ class Missed:
     distinct: bytes that must be fetched in any order, each sector once.
     """
 
-    cache: Cache
-    order: Order
     fetched: Mapping[str, int]
     distinct: int
 
@@ -83,11 +72,6 @@ class Missed:
     def total(self) -> int:
         """Bytes fetched, of all tensors."""
         return sum(self.fetched.values())
-
-
-def cache_of(gpu: Chip) -> Cache:
-    """The L2 of a GPU and the programs that run on it at a time."""
-    return Cache(gpu.name, gpu.multiprocessors, gpu.l2_bytes)
 
 
 def in_order(programs: Sequence[ProgramTraffic], order: Order) -> list[int]:
@@ -150,7 +134,7 @@ class Replay:
                             if kind != "store":
                                 fetched[tensor] += new
                                 needed[piece, at] = size
-        return Missed(cache, order, dict(fetched), sum(needed.values()))
+        return Missed(dict(fetched), sum(needed.values()))
 
 
 class _Held:

@@ -1,4 +1,4 @@
-"""How many 32-byte sectors a warp's load touches, if its tile is spread over threads as Triton does it by default.
+"""Which thread loads which elements of a tile, if it is spread over threads as Triton does it by default.
 
 Assumed, and all of it an assumption, since only the compiler knows: the layout is that of Triton's pass `coalesce` (a blocked
 layout; each thread takes as many neighbours as addresses, mask and 16 bytes allow, and as the tile has for each thread; then
@@ -17,7 +17,6 @@ import numpy as np
 
 from grader.traffic.accesses import OFF, Access
 
-SECTOR = 32
 LANES = 32
 WIDEST = 16
 """Bytes of neighbours that the layout gives to a thread at most."""
@@ -39,8 +38,7 @@ class Blocked:
 class Coalescing:
     """One access of one program, warp by warp.
 
-    kind, tensor, line, width as in `Access`. vector: bytes that a thread asks for at once. requests: instructions of one warp
-    that ask for anything. bytes: what their lanes ask for. sectors: distinct 32-byte sectors, summed over the requests.
+    kind, tensor, line, width as in `Access`. vector: bytes that a thread asks for at once.
     warp, request, lane: int32 in the tile's shape: who loads each element (a request is one instruction of its warp).
     """
 
@@ -49,9 +47,6 @@ class Coalescing:
     line: int
     width: int
     vector: int
-    requests: int
-    bytes: int
-    sectors: int
     layout: Blocked
     offsets: np.ndarray[Any, Any]
     warp: np.ndarray[Any, Any]
@@ -65,30 +60,18 @@ def coalesce(access: Access, num_warps: int) -> Coalescing:
     layout = blocked(offsets, access.width, num_warps)
     together = max(1, min(math.prod(layout.each), INSTRUCTION[access.kind] // access.width))
     warp, request, lane = _owners(offsets.shape, layout, together)
-    active = offsets.reshape(-1) != OFF
-    first = offsets.reshape(-1)[active]
-    instruction = (warp.reshape(-1).astype(np.int64) * (1 + int(request.max())) + request.reshape(-1))[active]
-    last = (first + access.width - 1) // SECTOR
-    touched = np.concatenate((_pairs(instruction, first // SECTOR), _pairs(instruction, last)))
     return Coalescing(
         access.kind,
         access.tensor,
         access.line,
         access.width,
         together * access.width,
-        len(np.unique(instruction)),
-        first.size * access.width,
-        len(np.unique(touched)),
         layout,
         access.offsets,
         warp,
         request,
         lane,
     )
-
-
-def _pairs(instruction: np.ndarray[Any, Any], sector: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
-    return np.asarray(instruction * (1 << 32) + sector)
 
 
 def blocked(offsets: np.ndarray[Any, Any], width: int, num_warps: int) -> Blocked:

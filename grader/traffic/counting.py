@@ -89,8 +89,6 @@ class ProgramTraffic:
     place: tuple[int, int, int]
     tile: Region | None
     reads: Mapping[str, Region]
-    loaded: int
-    written: int
     slice: int = 0
     slices: int = 1
 
@@ -186,24 +184,18 @@ def count_programs(
     places = {name: ElementNumbers(layout) for name, layout in layouts.items()}
     loads: dict[int, dict[str, list[np.ndarray[Any, Any]]]] = {}
     stores: dict[int, list[np.ndarray[Any, Any]]] = {}
-    loaded: Counter[int] = Counter()
-    written: Counter[int] = Counter()
     for access in accesses:
         numbers = places[access.tensor].elements(access)
-        size = access.active.size * access.width
         if access.kind == "load":
             loads.setdefault(access.program, {}).setdefault(access.tensor, []).append(numbers)
-            loaded[access.program] += size
-        else:
-            written[access.program] += size
-            if access.tensor == output:
-                stores.setdefault(access.program, []).append(numbers)
+        elif access.tensor == output:
+            stores.setdefault(access.program, []).append(numbers)
     found = []
     for number in range(math.prod(grid)):
         tile = region(layouts[output], stores[number]) if number in stores else None
         reads = {name: region(layouts[name], parts) for name, parts in loads.get(number, {}).items()}
         place = (number % grid[0], number // grid[0] % grid[1], number // (grid[0] * grid[1]))
-        found.append(ProgramTraffic(number, place, tile, reads, loaded[number], written[number]))
+        found.append(ProgramTraffic(number, place, tile, reads))
     return _sliced(found)
 
 

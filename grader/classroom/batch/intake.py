@@ -180,12 +180,13 @@ def _folder(root: Path, unpacking: Unpacking) -> list[HandIn]:
     unpacking = replace(unpacking, assignments=unpacking.assignments or root.name == SUBMITTED)
     within = children(root)
     of_canvas = any(named(child.name, "canvas") for child in within if not is_folder(child))
+    platforms: tuple[Platform, ...] = ("moodle", "canvas") if of_canvas else ("moodle",)
     found: list[HandIn] = []
     for whole, files in _of_files([child for child in within if not is_folder(child)]):
         found += _guarded(whole, partial(_gathered, whole, files, unpacking))
     for folder in filter(is_folder, within):
         whole = HandIn(folder.name, "", folder.name, folder, holds=(folder,))
-        if name := named(folder.name, "moodle", *(["canvas"] if of_canvas else [])):
+        if name := named(folder.name, *platforms):
             reply = name.reply if name.platform == "moodle" else ""
             whole = replace(whole, student=name.student, platform=name.platform, number=name.number, reply=reply)
         found += _guarded(whole, partial(_student, whole, unpacking))

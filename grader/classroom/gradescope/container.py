@@ -8,10 +8,11 @@ from __future__ import annotations
 
 import sys
 import tomllib
-from dataclasses import dataclass
+from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
-from grader.classroom.gradescope.results import HIDDEN_BY_DEFAULT, Results, Visibility, results
+from grader.classroom.gradescope.results import Visibility, results
 from grader.classroom.secrets_file import SecretsInForce, secrets_in_force
 from grader.gpu.devices import choose
 from grader.labs import all_labs
@@ -23,30 +24,15 @@ from grader.reporting.text import json_text, name
 SETTINGS = "settings.toml"
 
 
-@dataclass(frozen=True)
-class Settings:
-    """What the archive was made with: the labs to grade, and when students see hidden cases."""
-
-    labs: tuple[str, ...]
-    hidden: Visibility = HIDDEN_BY_DEFAULT
-
-
-def read_settings(path: Path) -> Settings:
-    """Reads settings.toml as `python -m grader gradescope` wrote it."""
-    data = tomllib.loads(path.read_text(encoding="utf-8"))
-    return Settings(tuple(data["labs"]), data["hidden"])
-
-
-def grade_submission(folder: Path, settings: Settings, found: SecretsInForce) -> Results:
-    """Grades what a student handed in; every lab of the settings counts."""
+def grade_submission(folder: Path, lab_ids: Sequence[str], hidden: Visibility, found: SecretsInForce) -> dict[str, Any]:
+    """Grades what a student handed in, as results.json; every one of the labs counts. hidden: when students see hidden cases."""
     device = choose("auto")[0]
-    labs = found.labs(all_labs()[lab_id] for lab_id in settings.labs)
+    labs = found.labs(all_labs()[lab_id] for lab_id in lab_ids)
     options = GradeOptions(device, seed=found.secrets.seed if found.secrets else None)
     report = grade(
         _sources(folder), labs, options, all_labs=True, listen=lambda news: print(name(f"{news.lab_id}: {news}"))
     )
-    hidden = [(lab.id, case.name) for lab in labs for case in lab.all_cases if case.hidden]
-    return results(report, hidden, settings.hidden)
+    return results(report, [(lab.id, case.name) for lab in labs for case in lab.all_cases if case.hidden], hidden)
 
 
 def _sources(folder: Path) -> Path:
@@ -62,11 +48,11 @@ def _sources(folder: Path) -> Path:
 
 def main(root: Path) -> None:
     """Grades and writes results.json; any exception is the grader's own failure."""
-    settings = read_settings(root / "source" / SETTINGS)
+    settings = tomllib.loads((root / "source" / SETTINGS).read_text(encoding="utf-8"))
     found = secrets_in_force(near=root / "source")
-    print(found.sentence(all_labs()[lab_id] for lab_id in settings.labs))  # Gradescope shows it to the staff alone
-    graded = grade_submission(root / "submission", settings, found)
-    write_whole(root / "results" / "results.json", json_text(graded.json(), indent=1) + "\n")
+    print(found.sentence(all_labs()[lab_id] for lab_id in settings["labs"]))  # Gradescope shows it to the staff alone
+    graded = grade_submission(root / "submission", settings["labs"], settings["hidden"], found)
+    write_whole(root / "results" / "results.json", json_text(graded, indent=1) + "\n")
 
 
 if __name__ == "__main__":

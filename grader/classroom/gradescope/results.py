@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Collection, Iterator
-from dataclasses import asdict, dataclass, replace
+from dataclasses import replace
 from typing import Any, Literal
 
 from grader.model import LabReport, Report, TestResult
@@ -20,66 +20,27 @@ DECIMALS = 6
 HiddenCases = Collection[tuple[str, str]]
 
 
-@dataclass(frozen=True)
-class TestLine:
-    """One of Gradescope's tests."""
-
-    name: str
-    score: float
-    max_score: float
-    status: Literal["passed", "failed"]
-    output: str
-    visibility: Visibility = "visible"
-    output_format: str = "text"
-
-
-@dataclass(frozen=True)
-class LeaderboardColumn:
-    """One of the leaderboard's columns."""
-
-    name: str
-    value: float
-    order: Literal["asc", "desc"] = "desc"
-
-
-@dataclass(frozen=True)
-class Results:
-    """The file results.json. `score` is the grader's own sum; the lines' scores are rounded one by one."""
-
-    score: float
-    output: str
-    execution_time: float | None = None
-    tests: tuple[TestLine, ...] = ()
-    leaderboard: tuple[LeaderboardColumn, ...] = ()
-    output_format: str = "text"
-    visibility: Visibility = "visible"
-    stdout_visibility: Visibility = "hidden"
-
-    def json(self) -> dict[str, Any]:
-        """JSON-ready; without a leaderboard where nothing was timed, and without a time that would tell of hidden cases."""
-        data = asdict(self)
-        if not self.leaderboard:
-            del data["leaderboard"]
-        if self.execution_time is None:
-            del data["execution_time"]
-        return data
-
-
 def results(
     report: Report, hidden_cases: HiddenCases = (), hidden_visibility: Visibility = HIDDEN_BY_DEFAULT
-) -> Results:
-    """The report in Gradescope's words. hidden_cases: lab id and name of the cases that students see later, or never."""
+) -> dict[str, Any]:
+    """The report in Gradescope's words, JSON-ready. `score` is the grader's own sum; the lines' scores are rounded one by one.
+
+    hidden_cases: lab id and name of the cases that students see later, or never.
+    """
     concealed = () if hidden_visibility == "visible" else tuple(hidden_cases)
     lines = [line for lab in report.labs.values() for line in _lines(lab, report, concealed, hidden_visibility)]
     places = [place for lab in report.labs.values() for place in _places(lab)]
     sentences = [*_total(report, concealed), *report.all_notes, f"Next: {next_step(_without(report, concealed))}"]
-    return Results(
-        score=round(report.points, DECIMALS),
-        output="\n".join(prose(sentence) for sentence in sentences),
-        execution_time=None if report.seconds is None else round(report.seconds, 2),
-        tests=tuple(lines),
-        leaderboard=tuple(places),
-    )
+    return {
+        "score": round(report.points, DECIMALS),
+        "output": "\n".join(prose(sentence) for sentence in sentences),
+        "output_format": "text",
+        "visibility": "visible",
+        "stdout_visibility": "hidden",
+        "tests": lines,
+        **({"leaderboard": places} if places else {}),
+        **({} if report.seconds is None else {"execution_time": round(report.seconds, 2)}),
+    }
 
 
 def _total(report: Report, concealed: HiddenCases) -> Iterator[str]:
@@ -109,16 +70,16 @@ def _conceals(lab_id: str, test: TestResult, concealed: HiddenCases) -> bool:
     return any(lab_id == lab and (name == test.name or f"`{name}`" in test.message) for lab, name in concealed)
 
 
-def _lines(lab: LabReport, report: Report, concealed: HiddenCases, later: Visibility) -> Iterator[TestLine]:
+def _lines(lab: LabReport, report: Report, concealed: HiddenCases, later: Visibility) -> Iterator[dict[str, Any]]:
     if not lab.tests:
         most = lab.correctness_max + (lab.speed_max if report.device.kind == "cuda" else 0.0)
         words = f"{lab.status.replace('_', ' ')}: {lab.message}"
-        yield TestLine(f"{lab.lab_id}: submission", 0.0, round(most, DECIMALS), "failed", prose(words))
+        yield _line(f"{lab.lab_id}: submission", 0.0, round(most, DECIMALS), "failed", prose(words))
         return
     for test in lab.tests:
         if test.status == "skipped" and test.kind == "speed":
             continue
-        yield TestLine(
+        yield _line(
             f"{lab.lab_id}: {test.name}",
             round(test.points, DECIMALS),
             round(test.max_points, DECIMALS),
@@ -128,16 +89,24 @@ def _lines(lab: LabReport, report: Report, concealed: HiddenCases, later: Visibi
         )
     if lab.speed_status == "skipped":
         words = f"not gradable here: {number(lab.speed_max)} points for speed are given on a GPU"
-        yield TestLine(f"{lab.lab_id}: speed", 0.0, 0.0, "passed", words)
+        yield _line(f"{lab.lab_id}: speed", 0.0, 0.0, "passed", words)
+
+
+def _line(
+    name: str, score: float, most: float, status: str, output: str, visibility: Visibility = "visible"
+) -> dict[str, Any]:
+    """One of Gradescope's tests."""
+    line = {"name": name, "score": score, "max_score": most, "status": status, "output": output}
+    return {**line, "visibility": visibility, "output_format": "text"}
 
 
 def _words(test: TestResult) -> str:
     return "\n".join(prose(text) for text in (test.message, test.diagnosis) if text)
 
 
-def _places(lab: LabReport) -> Iterator[LeaderboardColumn]:
+def _places(lab: LabReport) -> Iterator[dict[str, Any]]:
     """The geometric mean of a lab's ratios to cuBLAS fp16."""
     ratios = [test.metrics["ratio"] for test in lab.tests if test.kind == "speed" and test.metrics.get("ratio", 0) > 0]
     if ratios:
         mean = math.exp(sum(map(math.log, ratios)) / len(ratios))
-        yield LeaderboardColumn(f"{lab.lab_id}: times cuBLAS fp16", round(mean, 4))
+        yield {"name": f"{lab.lab_id}: times cuBLAS fp16", "value": round(mean, 4), "order": "desc"}

@@ -101,20 +101,20 @@ def parsed(text: str) -> ResultsFile:
 
 @pytest.mark.parametrize("report", [wrong_report(), gpu_report(), hostile_report()], ids=["wrong", "gpu", "hostile"])
 def test_every_report_fits_the_format(report):
-    found = parsed(json.dumps(results(report).json(), allow_nan=False))
+    found = parsed(json.dumps(results(report), allow_nan=False))
     assert found.score == round(report.points, 6)
     assert not any("\x1b" in test.output or "\u202e" in test.output for test in found.tests)
 
 
 def test_a_gpu_brings_a_leaderboard_and_speed_lines():
-    found = parsed(json.dumps(results(gpu_report()).json()))
+    found = parsed(json.dumps(results(gpu_report())))
     assert [place.name for place in found.leaderboard or []] == ["w8a8: times cuBLAS fp16", "dds: times cuBLAS fp16"]
     assert all(isinstance(place.value, float) and place.value > 0 for place in found.leaderboard or [])
     assert found.named("w8a8: speed_m512").max_score > 0
 
 
 def test_without_a_gpu_speed_is_neither_given_nor_asked_for():
-    found = parsed(json.dumps(results(wrong_report()).json()))
+    found = parsed(json.dumps(results(wrong_report())))
     assert found.leaderboard is None
     assert found.named("w8a8: speed").max_score == 0
     assert "not gradable here" in found.named("w8a8: speed").output
@@ -134,7 +134,7 @@ def with_hidden_failure():
 
 @pytest.mark.parametrize("visibility", ["after_published", "hidden", "visible"])
 def test_hidden_cases_show_when_the_option_says(visibility):
-    found = parsed(json.dumps(results(with_hidden_failure(), [("w8a8", "hidden_1")], visibility).json()))
+    found = parsed(json.dumps(results(with_hidden_failure(), [("w8a8", "hidden_1")], visibility)))
     assert found.named("w8a8: hidden_1").visibility == visibility
     assert found.named("w8a8: memory").visibility == visibility
     assert found.named("w8a8: one_tile").visibility == "visible"

@@ -15,7 +15,7 @@ from grader.reporting import traffic_words
 from grader.reporting.inline import Inline
 from grader.reporting.page import page
 from grader.reporting.pictures import Picture
-from grader.traffic import GPUS, Traffic, cache_of
+from grader.traffic import GPUS, Traffic
 from tests.reports import wrong_report
 from tests.traffics import counted
 from tests.unit.notebook.test_steps import solution_cells
@@ -46,7 +46,7 @@ def test_pictures_say_the_numbers_that_they_show():
         (drawn.nibbles(split), "thread 0 holds the first word"),
         (drawn.one_program(blocks, 6), "elements of values"),
         (drawn.reads(blocks), "values: each once"),
-        (drawn.order_in_l2(words, cache_of(GPUS["T4"]), 16), "K = 4096"),
+        (drawn.order_in_l2(words, GPUS["T4"], 16), "K = 4096"),
     ]
     for picture, said in shown:
         assert picture is not None, said
