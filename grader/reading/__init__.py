@@ -276,13 +276,13 @@ def _nothing_attempted(lab: Lab, files: list[_File], stubs: Sequence[str]) -> Re
     broken = [cell.error for file in files for cell in file.cells if cell.error and _mentions(cell, lab.kernel)]
     if broken:
         return Refusal("rejected", broken[0])
+    own = [file for file in files if file.path.stem.lower().startswith(lab.id)]
+    if unreadable := next((file.unreadable for file in own if file.unreadable), ""):  # which a stub beside it does not explain
+        return Refusal("rejected", unreadable)
     if stubs:
         return Refusal(
             "not_attempted", f"{lab.kernel} is still the stub ({stubs[0]}); fill in its body and grade again"
         )
-    own = [file for file in files if file.path.stem.lower().startswith(lab.id)]
-    if own and own[0].unreadable:
-        return Refusal("rejected", own[0].unreadable)
     if own:
         return _no_kernel(own[0].path, own[0], [lab])
     return None

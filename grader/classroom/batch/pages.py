@@ -132,7 +132,7 @@ def page_name(standing: Standing) -> str:
     """A file name for a student's page that no name can escape from and no two share."""
     label = f"{standing.student} {standing.assignment}".strip()
     safe = re.sub(r"[^\w.@-]+", "_", label).encode()[:MAX_NAME_BYTES].decode(errors="ignore").lstrip(".") or "student"
-    if safe != label:
+    if safe != label or safe != safe.casefold():  # to some file systems Ann and ann are one
         safe += f"-{overview.digest_of(f'{standing.student}/{standing.assignment}')[:8]}"
     return f"{safe}.html"
 

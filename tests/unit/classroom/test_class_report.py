@@ -250,9 +250,9 @@ def test_of_equal_attempts_the_one_with_more_bonus_counts():
 
 
 def test_page_names_stay_in_their_folder_and_apart():
-    names = ["ann", "../../etc/passwd", "..", ".hidden", "a b", "a_b", "a/b", "x" * 300, "李雷", "<script>"]
-    found = {page_name(standings([graded(hand_in(name))], Rules())[0]) for name in names}
-    assert len(found) == len(names)
+    names = ["ann", "Ann", "ANN", "../../etc/passwd", "..", ".hidden", "a b", "a_b", "a/b", "x" * 300, "李雷", "<script>"]
+    found = {page_name(standings([graded(hand_in(name))], Rules())[0]).casefold() for name in names}
+    assert len(found) == len(names), "also where upper and lower case are one"
     assert not any("/" in name or name.startswith(".") or len(name) > 120 for name in found)
 
 

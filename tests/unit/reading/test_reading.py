@@ -429,3 +429,9 @@ def test_what_fills_a_constant_comes_with_it(tmp_path, edit, kept):
     assert "os" not in {
         name for line in source.module.split("\n") if line.startswith("import ") for name in line.split()
     }
+
+
+def test_a_stub_does_not_hide_that_the_labs_own_file_cannot_be_read(tmp_path):
+    (tmp_path / "w8a8.py").write_text(BASE.partition("    # which tile of Y")[0] + "    pass\n", encoding="utf-8")
+    (tmp_path / "w8a8.ipynb").write_bytes(b"{\x80")
+    assert "w8a8.ipynb is not UTF-8" in refusal(read(tmp_path, [get_lab("w8a8")]).labs["w8a8"])
