@@ -277,7 +277,9 @@ def _nothing_attempted(lab: Lab, files: list[_File], stubs: Sequence[str]) -> Re
     if broken:
         return Refusal("rejected", broken[0])
     own = [file for file in files if file.path.stem.lower().startswith(lab.id)]
-    if unreadable := next((file.unreadable for file in own if file.unreadable), ""):  # which a stub beside it does not explain
+    if unreadable := next(
+        (file.unreadable for file in own if file.unreadable), ""
+    ):  # which a stub beside it does not explain
         return Refusal("rejected", unreadable)
     if stubs:
         return Refusal(

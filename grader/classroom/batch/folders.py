@@ -93,9 +93,8 @@ class Unpacking:
         chosen, left = newest_of(list(archives))
         folder, taken, notes = self.fresh(name), [], list(dict.fromkeys(why for _, why in left))
         for number, archive in enumerate(chosen):
-            target = (
-                folder / f"{number} {archive.stem[:40].replace('_', ' ')}"
-            )  # never among the files that are copied beside it
+            label = archive.stem[:40].replace("_", " ")  # which no platform could have given
+            target = folder / f"{number} {label}"  # never among the files that are copied beside it
             target.mkdir()
             try:
                 notes += notes_on(archive.name, self.unpack(archive, target, self.room // len(chosen)))

@@ -57,6 +57,8 @@ MAX_ASSIGNMENTS = 50
 SUBMITTED = "submitted"
 """nbgrader's folder of what was handed in: only there do the folders of a student name assignments."""
 
+OF_A_COURSE = ("source", "release", "autograded", "nbgrader_config.py", "gradebook.db")
+"""Of these some lie beside it."""
 TIMESTAMP = "timestamp.txt"
 GRADESCOPE_METADATA = "submission_metadata.yml"
 MAX_METADATA_BYTES = 64 << 20
@@ -238,9 +240,7 @@ def _student(whole: HandIn, unpacking: Unpacking) -> list[HandIn]:
         whole = replace(whole, platform="clone", submitted=committed(whole.path))
     within = children(whole.path)
     folders = list(filter(is_folder, within))
-    stamped = any(
-        os.path.lexists(folder / TIMESTAMP) for folder in folders
-    )  # by nbgrader: what lies beside them is none
+    stamped = any(os.path.lexists(folder / TIMESTAMP) for folder in folders)  # so that sources beside them are none
     if not unpacking.assignments or whole.platform or not folders or (any(map(is_source, within)) and not stamped):
         return _one(whole, unpacking)
     unpacking = replace(unpacking, room=MAX_STUDENT_BYTES // min(len(folders), MAX_ASSIGNMENTS))
@@ -349,8 +349,8 @@ def _of_others(folder: Path) -> str:
     for level in levels(folder):
         for held in level:
             within = children(held)
-            whose = {(found.student, found.number) for child in within if (found := named(child.name))}
-            if len(whose) > 1 or any(child.name == GRADESCOPE_METADATA for child in within):
+            works, whose = _named(within)
+            if (whose > 1 and works == 1) or any(child.name == GRADESCOPE_METADATA for child in within):
                 return f"{held.name} holds what several students handed in; give it by itself"
     return ""
 
@@ -478,23 +478,28 @@ def _telling(folder: Path) -> list[Path]:
 
 def _is_download(folder: Path, within: Sequence[Path]) -> bool:
     """Whether a platform put it together: Gradescope's list is there, or Canvas or Moodle named what several handed in, or all sources."""
-    sources = [child.name for child in within if is_source(child)]
-    whose = {(found.student, found.number) for child in within if (found := named(child.name))}
+    share, whose = _named(within)
     listed = any(child.name == GRADESCOPE_METADATA for child in within)
-    return listed or len(whose) > 1 or (bool(whose) and all(map(named, sources)))
+    return listed or (whose > 1 and share > 0.5) or (whose == 1 and share == 1)
+
+
+def _named(within: Sequence[Path]) -> tuple[float, int]:
+    """Of what may be a student's work, Moodle's folders among it, the share that a platform named, and as how many students'. A student
+    may call a file so, too: tile_16_32_test.py."""
+    works = [
+        child
+        for child in within
+        if (named(child.name, "moodle") if is_folder(child) else is_source(child) or is_archive(child))
+    ]
+    known = [found for child in works if (found := named(child.name))]
+    return len(known) / max(1, len(works)), len({(found.student, found.number) for found in known})
 
 
 def _class_in(folder: Path) -> Path:
     """The folder, or nbgrader's submitted/ where it is that of a course."""
     beside = {child.name for child in children(folder)}
-    of_course = SUBMITTED in beside and beside & {
-        "source",
-        "release",
-        "autograded",
-        "nbgrader_config.py",
-        "gradebook.db",
-    }
-    return folder / SUBMITTED if of_course and is_folder(folder / SUBMITTED) else folder
+    of_course = not beside.isdisjoint(OF_A_COURSE) and is_folder(folder / SUBMITTED)
+    return folder / SUBMITTED if of_course else folder
 
 
 def _of_a_class(path: Path) -> Path:

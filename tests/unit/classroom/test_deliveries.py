@@ -83,6 +83,10 @@ DELIVERIES = {
     "UTF-16": ({"ann/w8a8.py": STUB, "ann/x/w8a8.py": A.encode("utf-16"), "ben/dds.py": C}, {"ann": "a", "ben": "c"}),
     "folders with backslashes": ({"c.zip": {"ann\\": "", "ann\\w8a8.py": A, "ben\\": "", "ben\\w8a8.py": A}}, {"ann": "a", "ben": "a"}),
     "an empty folder": ({"c.zip": {"ann/": "", "ben/dds.py": C, "cat/dds.py": C}}, {"ann": "", "ben": "c", "cat": "c"}),
+    "names that a platform could have given": (
+        {"ann/w8a8.py": A, "ann/tile_16_32_test.py": "", "ann/tile_64_128_test.py": "", "ben/dds.py": C}, {"ann": "a", "ben": "c"}
+    ),
+    "one student with such names": ({"ann/w8a8.py": A, "ann/dds.py": C, "ann/tile_16_32_test.py": "", "ann/t_1_2_x.py": ""}, {"ann": "ac"}),
     "a typed text of an anonymous one": ({"anon_ab_5_w8a8.py": A, "anon_cd_text.html": "hi"}, {"anon_ab": "a", "anon_cd": ""}),
 }
 
