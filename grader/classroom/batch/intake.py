@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import errno
 import os
+import re
 import unicodedata
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
@@ -228,8 +229,13 @@ def _by_platform(names: Sequence[tuple[Named, Path]]) -> Iterator[tuple[HandIn, 
         whole = HandIn(
             last.student, "", last.submission, group[0][1], None, late=late, platform=platform, number=last.number
         )
+        notes = tuple(
+            f"{file.name} may also be Canvas user {found.attachment}'s, if the name of the student or group ends with _{found.number}"
+            for found, file in group
+            if found.platform == "canvas" and re.match(r"\d+_.", found.file)
+        )
         yield (
-            replace(whole, reply=last.reply, holds=tuple(file for _, file in group)),
+            replace(whole, reply=last.reply, holds=tuple(file for _, file in group), notes=notes[:FEW]),
             [(file, found.file) for found, file in group],
         )
 

@@ -188,3 +188,9 @@ def test_a_hand_in_that_does_not_count_and_has_another_lab_is_told():
     assert "b does not count, and has dds, which a has not" in one.review
     (same,) = standings([first, graded(hand_in(hours=1, place="b"), points=40.0)], Rules("best"))
     assert not any("does not count" in text for text in same.review)
+
+
+def test_a_name_of_canvas_that_can_be_read_in_two_ways_is_told(tmp_path):
+    found = collect(delivered(tmp_path, {"group_3_90001_55_w8a8.py": A, "doe_90002_56_dds.py": C}), tmp_path / "w").hand_ins
+    (note,) = [note for one in found for note in one.notes]
+    assert note == "group_3_90001_55_w8a8.py may also be Canvas user 90001's, if the name of the student or group ends with _3"
