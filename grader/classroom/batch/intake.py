@@ -58,6 +58,8 @@ MAX_ASSIGNMENTS = 50
 SUBMITTED = "submitted"
 """nbgrader's folder of what was handed in: only there do the folders of a student name assignments."""
 
+TYPED, FILED = "_assignsubmission_onlinetext", "_assignsubmission_file"
+"""Of Moodle's names: what a student typed, and handed in as files."""
 OF_A_COURSE = ("source", "release", "autograded", "nbgrader_config.py", "gradebook.db")
 """Of these some lie beside it."""
 TIMESTAMP = "timestamp.txt"
@@ -187,8 +189,12 @@ def _folder(root: Path, unpacking: Unpacking) -> list[HandIn]:
     found: list[HandIn] = []
     for whole, files in _of_files([child for child in within if not is_folder(child)]):
         found += _guarded(whole, partial(_gathered, whole, files, unpacking))
+    typed = {folder: folder.with_name(folder.name.replace(TYPED, FILED)) for folder in within if TYPED in folder.name}
     for folder in filter(is_folder, within):
-        whole = HandIn(folder.name, "", folder.name, folder, holds=(folder,))
+        if is_folder(typed.get(folder, root / FILED)):  # what was typed beside files is of one hand-in with these
+            continue
+        holds = (folder, *(one for one, filed in typed.items() if filed == folder))
+        whole = HandIn(folder.name, "", folder.name, folder, holds=holds)
         if name := named(folder.name, *platforms):
             reply = name.reply if name.platform == "moodle" else ""
             whole = replace(whole, student=name.student, platform=name.platform, number=name.number, reply=reply)
