@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import csv
 import io
+import itertools
 import math
 import re
 import unicodedata
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
 from datetime import datetime
 from functools import cached_property
@@ -26,8 +27,6 @@ MAX_TOLD = 20
 """Bad rows that are told at once."""
 
 IDS = ("canvas_id", "moodle_id", "gradescope_id", "github", "email", "sis_id")
-LABELS = ("github", "email", "sis_id")
-"""Those that are found in names of files without saying which they are."""
 OF_PLATFORM = {"canvas": "canvas_id", "moodle": "moodle_id", "gradescope": "gradescope_id"}
 
 
@@ -186,7 +185,6 @@ class _Reading:
     name: str
     header: list[str]
     met: dict[tuple[str, str], int] = field(default_factory=dict)
-    labels: dict[str, tuple[int, str]] = field(default_factory=dict)
     problems: list[str] = field(default_factory=list)
 
     def person(self, line: int, row: list[str]) -> Person | None:
@@ -209,12 +207,6 @@ class _Reading:
         for title in ("login", *IDS):
             if title in cells and (first := self.met.setdefault((title, _folded(cells[title])), line)) != line:
                 self._bad(line, f"has the {title} {cells[title]!r} of line {first}; expected one row for each student")
-        for title in ("login", *LABELS):
-            if title in cells:
-                first, other = self.labels.setdefault(_folded(cells[title]), (line, title))
-                if first != line and other != title:
-                    what = f"has the {title} {cells[title]!r}, the {other} of line {first}"
-                    self._bad(line, f"{what}; a hand-in under that name could be either's")
         if ("override" in cells) != ("reason" in cells):
             there, missing = ("override", "reason") if "override" in cells else ("reason", "override")
             self._bad(line, f"has the {there} {cells[there]!r} but no {missing}; expected both or neither")
@@ -255,39 +247,48 @@ def on_roster(hand_ins: Iterable[HandIn], roster: Roster) -> list[HandIn]:
     all be one row by their names."""
     hand_ins = list(hand_ins)
     people = [roster.whose(one) for one in hand_ins]
-    claims: dict[str, set[tuple[str, str]]] = {}
+    clones = _beginning([one.student for one in hand_ins if one.platform == "clone"])
+    claims: dict[str, list[HandIn]] = {}
     for one, person in zip(hand_ins, people, strict=True):
-        if person:
-            claims.setdefault(person.login, set()).add(_known_as(one))
+        claims.setdefault(person.login if person else "", []).append(one)
     placed = []
     for one, person in zip(hand_ins, people, strict=True):
-        if person is None:
-            placed.append(one)
-        elif len(apart := _apart(claims[person.login])) < 2 or _is_certain(one, person, apart):
-            placed.append(one.of(person.login))
-        else:
+        sentence = ""
+        if person and _has_rivals(one, person, claims[person.login], clones):
             sentence = (
                 f"several students fit the row {person.login} of {roster.name}; write the platform's id of each into it"
             )
-            placed.append(replace(one, notes=(*one.notes, sentence)))
+        elif not person and _folded(one.student) in map(_folded, roster.by_login):
+            sentence = f"{one.student} is the login of one row of {roster.name} and an id of another; rename it"
+        if sentence:
+            placed.append(replace(one, student=_apart(one, roster), label=one.student, notes=(*one.notes, sentence)))
+        else:
+            placed.append(one.of(person.login) if person else one)
     return placed
 
 
-def _known_as(hand_in: HandIn) -> tuple[str, str]:
-    """What tells a platform's students apart: their number, a clone's name."""
-    return hand_in.platform, hand_in.student if hand_in.platform == "clone" else hand_in.number
+def _beginning(names: Sequence[str]) -> str:
+    """What all of these begin with, up to a hyphen."""
+    both = zip(min(names, default=""), max(names, default=""), strict=False)
+    same = "".join(a for a, _ in itertools.takewhile(lambda pair: pair[0] == pair[1], both))
+    return same[: same.rfind("-") + 1]
 
 
-def _apart(claims: set[tuple[str, str]]) -> set[tuple[str, str]]:
-    """Those who are different students: of one platform, with an own number each."""
-    known = [platform for platform, number in claims if platform and number]
-    return {(platform, number) for platform, number in claims if number and known.count(platform) > 1}
+def _apart(hand_in: HandIn, roster: Roster) -> str:
+    """A name that is nobody's login."""
+    taken = _folded(hand_in.student) in map(_folded, roster.by_login)
+    return f"{hand_in.student} ({hand_in.number or 'unclear'})" if taken else hand_in.student
 
 
-def _is_certain(hand_in: HandIn, person: Person, apart: set[tuple[str, str]]) -> bool:
-    """Whether more than a name says whose it is: the platform's number, an address, or of clones that end alike the shortest name."""
+def _has_rivals(hand_in: HandIn, person: Person, claims: Sequence[HandIn], clones: str) -> bool:
+    """Whether others whom the platform tells apart are this row by their names, too, and nothing more than a name says that it is this one.
+    clones: what all names of clones begin with, so that the rest may be all of an account's name."""
+    others = [one for one in claims if one.platform == hand_in.platform]
     if hand_in.platform == "clone":
-        return hand_in.student == min((name for _, name in apart), key=len)
-    number = getattr(person, OF_PLATFORM[hand_in.platform])
-    pairs = ((hand_in.number, number), (hand_in.email, person.email))
-    return any(own and _folded(own) == _folded(known) for own, known in pairs)
+        whole = [_folded(one.student.removeprefix(clones)) == _folded(person.github) for one in others]
+        return any(whole) and not whole[others.index(hand_in)]
+    column = OF_PLATFORM.get(hand_in.platform)
+    if column is None or len({one.number for one in others if one.number}) < 2:
+        return False
+    pairs = ((hand_in.number, getattr(person, column)), (hand_in.email, person.email))
+    return not any(own and _folded(own) == _folded(known) for own, known in pairs)

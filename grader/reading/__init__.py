@@ -223,7 +223,8 @@ def _without_copies(lab: Lab, files: list[_File]) -> tuple[list[_File], str]:
     holders = [
         file for file in files if any(not is_stub(definition.node) for definition in _definitions(file, lab.kernel))
     ]
-    own = [file for file in holders if file.path.stem.lower() == lab.id]
+    own = [file for file in holders if file.path.stem == lab.id]
+    own = own or [file for file in holders if file.path.stem.lower() == lab.id]
     others = [file for file in holders if file not in own]
     if not own or not others:
         return files, ""

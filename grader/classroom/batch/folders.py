@@ -12,7 +12,7 @@ import re
 import shutil
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
-from functools import cache
+from functools import cache, lru_cache
 from pathlib import Path
 
 from grader.classroom.batch.archives import (
@@ -41,8 +41,6 @@ DEFINED = re.compile(rb"(?:\b|\\n)def[ \t]+(\w+)[ \t]*\(")
 MAX_SEARCHED_BYTES = 32 << 20
 MAX_STUB_BYTES, MOST_STUBS = 1 << 16, 20
 """A function of more text is begun, and so is what a file defines more often."""
-HEAD = re.compile(rb"\)[^\n:)]*:[ \t\r]*(?:#[^\n]*)?\n")
-"""The end of a signature."""
 DOCSTRING = re.compile(rb"\s*(?:\"\"\".*?\"\"\"|'''.*?''')", re.DOTALL)
 NOTHING = re.compile(rb"pass|\.\.\.|return|raise\b.*")
 BETWEEN_LINES, UNESCAPED = re.compile(rb'(?<!\\)",\s*"'), re.compile(rb'(?<!\\)"')
@@ -156,7 +154,7 @@ def source_root(folder: Path, unpacking: Unpacking, wanted: Callable[[Path], boo
         found = [file for candidate in level for file in children(candidate) if is_source(file)]
         if chosen:
             known = begun_in(chosen)
-            chosen += [file for file in found if not begun_in([file]) <= known]
+            chosen += [file for file in found if _brings(begun_in([file]), known)]
         elif any(map(wanted, found)):
             chosen = found
     if untouched and not any(map(is_work, chosen)):
@@ -165,6 +163,11 @@ def source_root(folder: Path, unpacking: Unpacking, wanted: Callable[[Path], boo
     if len(roots) > 1:
         return copied([(file, file.name) for file in chosen[:MAX_LISTED]], unpacking.fresh(folder.name))
     return Sources(next(iter(roots), None), tuple(chosen))
+
+
+def _brings(begun: set[str], known: set[str]) -> bool:
+    """Whether a file has something that the others lack, and no kernel that one of them has: which of two counts is not asked here."""
+    return not begun <= known and begun.isdisjoint(known & {lab.kernel for lab in all_labs().values()})
 
 
 def may_be_work(path: Path) -> bool:
@@ -195,19 +198,35 @@ def archives_in(folder: Path) -> list[Path]:
 
 def kernels_in(files: Iterable[Path]) -> set[str]:
     """The labs' kernels that these files define, or seem to: no Python is read here, only where a `def` begins."""
-    return {name for file in files for name, _ in _definitions(_text_of(file))}
+    return {name for file in files for name in _found_in(file)[0]}
 
 
 def begun_in(files: Iterable[Path]) -> set[str]:
     """Those of them that seem to be more than a stub: by their text, as reading asks of their syntax. And questions that have an answer."""
-    found = set[str]()
-    for file in files:
-        text = _text_of(file)
-        found |= {name.decode() for name in _answered().findall(text)}
-        for number, (name, begin) in enumerate(_definitions(text)):
-            if number >= MOST_STUBS or not _is_stub(text[begin : begin + MAX_STUB_BYTES], is_notebook(file)):
-                found.add(name)
-    return found
+    return {name for file in files for name in _found_in(file)[1]}
+
+
+def _found_in(file: Path) -> tuple[frozenset[str], frozenset[str]]:
+    try:
+        now = file.lstat()
+    except OSError:
+        return frozenset(), frozenset()
+    return _searched(file, (now.st_ino, now.st_mtime_ns, now.st_size))
+
+
+@lru_cache(4096)
+def _searched(file: Path, _: tuple[int, int, int]) -> tuple[frozenset[str], frozenset[str]]:
+    """The kernels that a file defines, and what is begun in it; once for each state of the file."""
+    text = _text_of(file)
+    begun = {name.decode() for name in _answered().findall(text)}
+    kernels: dict[str, int] = {}
+    for name, begin in _definitions(text):
+        kernels[name] = kernels.get(name, 0) + 1
+        if name not in begun and (
+            kernels[name] > MOST_STUBS or not _is_stub(text[begin : begin + MAX_STUB_BYTES], is_notebook(file))
+        ):
+            begun.add(name)
+    return frozenset(kernels), frozenset(begun)
 
 
 @cache
@@ -239,12 +258,17 @@ def _is_stub(text: bytes, notebook: bool) -> bool:
     """Whether nothing but a docstring, comments, pass, ..., return or raise follows a function's parameters."""
     if notebook:
         text = UNESCAPED.split(BETWEEN_LINES.sub(b"", text), maxsplit=1)[0]
-        text = text.replace(b"\\n", b"\n").replace(b'\\"', b'"')
-    head = HEAD.search(text)
-    if head is None:
+        for escaped, meant in ((b"\\n", b"\n"), (b"\\t", b"\t"), (b"\\r", b""), (b'\\"', b'"')):
+            text = text.replace(escaped, meant)
+    begin = 0
+    for line in text.splitlines(keepends=True):
+        begin += len(line)
+        if b")" in line and line.split(b"#")[0].rstrip().endswith(b":"):  # the end of the signature
+            break
+    else:
         return False
-    docstring = DOCSTRING.match(text, head.end())
-    for line in text[(docstring or head).end() :].splitlines():
+    docstring = DOCSTRING.match(text, begin)
+    for line in text[docstring.end() if docstring else begin :].splitlines():
         code = line.split(b"#")[0].rstrip()
         if code and not code[:1].isspace():
             return True
@@ -274,7 +298,13 @@ def levels(folder: Path) -> Iterator[list[Path]]:
     level = [folder]
     for _ in range(DEEPEST):
         yield level
-        level = [_within(child) for held in level for child in filter(is_folder, children(held))][:MAX_FOLDERS]
+        level = [_within(child) for held in level for child in _folders_in(held)][:MAX_FOLDERS]
+
+
+def _folders_in(folder: Path) -> list[Path]:
+    """The folders in one; of the repository that students get, those alone that it does not bring."""
+    given = {path.name for path in ROOT.iterdir()} if is_repository(folder) else set()
+    return [child for child in children(folder) if is_folder(child) and child.name not in given]
 
 
 def _within(folder: Path) -> Path:
@@ -344,7 +374,7 @@ def copied(files: Iterable[tuple[Path, str]], folder: Path) -> Sources:
         if target.exists():
             known, searched = known | begun_in(taken[searched:]), len(taken)
             if not begun_in([file]) <= known:  # the work for another lab
-                named = (folder / f"{part}_{target.name[-80:]}" for part in (file.parent.name[:40], *range(MAX_LISTED)))
+                named = (folder / f"{part}_{target.name[-50:]}" for part in (file.parent.name[:20], *range(MAX_LISTED)))
                 target = next(one for one in named if not one.exists())
         try:
             if file.is_symlink():

@@ -17,7 +17,7 @@ from functools import cache, partial
 from pathlib import Path
 from typing import Any
 
-from grader.classroom.batch.accounts import Came, everything_below, with_unread_named
+from grader.classroom.batch.accounts import SYSTEMS, Came, everything_below, with_unread_named
 from grader.classroom.batch.archives import MAX_STUDENT_BYTES, MAX_TOTAL_BYTES, RefusedMember, UnusableArchive, notes_on
 from grader.classroom.batch.folders import (
     MAX_LISTED,
@@ -33,6 +33,7 @@ from grader.classroom.batch.folders import (
     is_folder,
     is_repository,
     is_work,
+    kernels_in,
     levels,
     may_be_work,
     nothing_to_grade,
@@ -60,6 +61,8 @@ SUBMITTED = "submitted"
 
 TYPED, FILED = "_assignsubmission_onlinetext", "_assignsubmission_file"
 """Of Moodle's names: what a student typed, and handed in as files."""
+TABLES = (".csv", ".xlsx", ".ods")
+"""Of an assistant's: rosters and exports."""
 OF_A_COURSE = ("source", "release", "autograded", "nbgrader_config.py", "gradebook.db")
 """Of these some lie beside it."""
 TIMESTAMP = "timestamp.txt"
@@ -184,11 +187,12 @@ def _folder(root: Path, unpacking: Unpacking) -> list[HandIn]:
         return _gradescope(root, unpacking)
     unpacking = replace(unpacking, assignments=unpacking.assignments or root.name == SUBMITTED)
     within = children(root)
-    of_canvas = any(named(child.name, "canvas") for child in within if not is_folder(child))
+    files = [child for child in within if not is_folder(child)]
+    of_canvas = _named(files)[0] >= 0.5 and any(named(child.name, "canvas") for child in files)
     platforms: tuple[Platform, ...] = ("moodle", "canvas") if of_canvas else ("moodle",)
     found: list[HandIn] = []
-    for whole, files in _of_files([child for child in within if not is_folder(child)]):
-        found += _guarded(whole, partial(_gathered, whole, files, unpacking))
+    for whole, own in _of_files(files):
+        found += _guarded(whole, partial(_gathered, whole, own, unpacking))
     typed = {folder: folder.with_name(folder.name.replace(TYPED, FILED)) for folder in within if TYPED in folder.name}
     for folder in filter(is_folder, within):
         if is_folder(typed.get(folder, root / FILED)):  # what was typed beside files is of one hand-in with these
@@ -207,7 +211,8 @@ def _of_files(files: Sequence[Path]) -> Iterator[tuple[HandIn, list[tuple[Path, 
     one odd name among those of a plain class is none."""
     works = [file for file in files if is_source(file) or is_archive(file)]
     names = [(found, file) for file in files if (found := named(file.name))]
-    of_platform = 2 * sum(named(file.name) is not None for file in works) >= len(works)
+    share, whose = _named(works)
+    of_platform = share >= 0.5 or whose > 1
     return _by_platform(names) if names and of_platform else _by_stem(works)
 
 
@@ -216,10 +221,17 @@ def _by_stem(files: Sequence[Path]) -> Iterator[tuple[HandIn, list[tuple[Path, s
     by_stem: dict[str, list[Path]] = {}
     for file in files:
         by_stem.setdefault(file.stem, []).append(file)
-    for stem, own in by_stem.items():
-        at = max((time for file in own if (time := modified(file))), default=None)
-        whole = HandIn(stem, "", own[0].name, own[0], at, holds=tuple(own), by_disk=True)
-        yield whole, [(file, file.name) for file in own]
+    for own in by_stem.values():
+        parts = [own]  # of one hand-in, unless two of them have the same kernel, or nobody knows what they have
+        if any(map(is_archive, own)) or sum(len(kernels_in([file])) for file in own) > len(kernels_in(own)):
+            parts = [[file] for file in own]
+        yield from map(_of_stem, parts)
+
+
+def _of_stem(own: Sequence[Path]) -> tuple[HandIn, list[tuple[Path, str]]]:
+    at = max((time for file in own if (time := modified(file))), default=None)
+    whole = HandIn(own[0].stem, "", own[0].name, own[0], at, holds=tuple(own), by_disk=True)
+    return whole, [(file, file.name) for file in own]
 
 
 def _by_platform(names: Sequence[tuple[Named, Path]]) -> Iterator[tuple[HandIn, list[tuple[Path, str]]]]:
@@ -252,13 +264,18 @@ def _student(whole: HandIn, unpacking: Unpacking) -> list[HandIn]:
         whole = replace(whole, platform="clone", submitted=committed(whole.path))
     within = children(whole.path)
     folders = list(filter(is_folder, within))
-    stamped = any(os.path.lexists(folder / TIMESTAMP) for folder in folders)  # so that sources beside them are none
+    stamped = any(
+        os.path.lexists(folder / TIMESTAMP) and any(map(is_source, children(folder))) for folder in folders
+    )  # by nbgrader, so that sources beside it are none
     if not unpacking.assignments or whole.platform or not folders or (any(map(is_source, within)) and not stamped):
         return _one(whole, unpacking)
     unpacking = replace(unpacking, room=MAX_STUDENT_BYTES // min(len(folders), MAX_ASSIGNMENTS))
     found: list[HandIn] = []
     for folder in folders[:MAX_ASSIGNMENTS]:
-        one = replace(whole, assignment=folder.name, place=f"{whole.place}/{folder.name}", path=folder, holds=(folder,))
+        loose = [child for child in within if not is_folder(child)] if folder is folders[0] else []
+        one = replace(
+            whole, assignment=folder.name, place=f"{whole.place}/{folder.name}", path=folder, holds=(folder, *loose)
+        )
         one = _at_its_time(one)
         found += _guarded(one, partial(_one, one, unpacking))
     return found
@@ -336,11 +353,13 @@ def _one(hand_in: HandIn, unpacking: Unpacking) -> list[HandIn]:
     found = source_root(folder, unpacking, is_work)
     known = begun_in(found.files)
     if not known >= _asked() and (archives := archives_in(folder)):
-        place = hand_in.place if found.root else f"{hand_in.place}/{archives[0].name}"
+        place = f"{hand_in.place}/{archives[0].name}"
         parts = [(file, file.name) for file in (*archives, *(found.files or filter(is_source, within)))]
-        (whole,) = _gathered(replace(hand_in, path=archives[0], notes=notes), parts, unpacking)
-        if found.root is None or begun_in(filter(is_source, children(whole.path))) > known:
-            return [replace(whole, place=place if found.root else whole.place)]
+        (whole,) = _gathered(replace(hand_in, place=place, path=archives[0], notes=notes), parts, unpacking)
+        if found.root is None:
+            return [whole]
+        if not whole.refused and begun_in(filter(is_source, children(whole.path))) > known:
+            return [replace(whole, place=hand_in.place)]
     if found.root is None:
         found = source_root(folder, unpacking)
     if found.root is None:
@@ -359,11 +378,14 @@ def _asked() -> set[str]:
 def _of_others(folder: Path) -> str:
     """Why a folder is no student's hand-in: it holds what a platform says that several handed in. "" where it does not."""
     for level in levels(folder):
+        if any(map(is_repository, level)):
+            break
         for held in level:
-            within = children(held)
-            works, whose = _named(within)
-            if (whose > 1 and works == 1) or any(child.name == GRADESCOPE_METADATA for child in within):
+            share, whose = _named(children(held))
+            if whose > 1 and share == 1:
                 return f"{held.name} holds what several students handed in; give it by itself"
+        if any(is_source(child) or is_archive(child) for held in level for child in children(held)):
+            break  # what lies below a student's work is the student's
     return ""
 
 
@@ -480,11 +502,15 @@ def _unwrapped(folder: Path) -> Path:
 
 
 def _telling(folder: Path) -> list[Path]:
-    """What a folder holds but for system files, tables and the like, which say nothing of whose it is."""
+    """What a folder holds but for system files, tables and empty folders, which say nothing of whose it is."""
     return [
         child
         for child in children(folder)
-        if is_folder(child) or is_source(child) or is_archive(child) or child.name == GRADESCOPE_METADATA
+        if (child.suffix.lower() not in TABLES and child.name not in SYSTEMS)
+        and not (
+            is_folder(child)
+            and not any(not is_folder(one) for level in levels(child) for held in level for one in children(held))
+        )
     ]
 
 
@@ -538,7 +564,8 @@ def _alone(path: Path, unpacking: Unpacking) -> tuple[list[HandIn], list[Came]] 
     whole = _put_together(found, came, several=several) or (
         several and are_of_several(one.path for one in found if one.taken)
     )
-    return (found, came) if whole else None
+    beside = [one for one in everything_below(path) if one.path != within[0]]
+    return (found, [*came, *beside]) if whole else None
 
 
 def _put_together(found: Sequence[HandIn], came: Sequence[Came], *, several: bool) -> bool:
@@ -557,10 +584,4 @@ def _is_one_students(folder: Path) -> bool:
         return False
     if are_of_several(sources) and not any(child.stem.lower().startswith(tuple(all_labs())) for child in sources):
         return False
-    return sum(is_archive(child) or _has_sources(child) for child in within) < 2
-
-
-def _has_sources(child: Path) -> bool:
-    return is_folder(child) and any(
-        is_source(file) for level in levels(child) for held in level for file in children(held)
-    )
+    return sum(any(map(is_source, children(child))) for child in filter(is_folder, within)) < 2

@@ -236,8 +236,10 @@ CLONES = [HandIn(name, "", name, Path(), platform="clone") for name in ("lab-ann
         ([WEI], ["wz1"]),
         ([WEI, replace(WEI, number="502", email="wz@u.edu")], ["zhangwei", "wz1"]),
         (CLONES, ["ann", "lab-mary-ann"]),
+        ([replace(CLONES[0], student="lab1-ann"), replace(CLONES[0], student="lab2-ann")], ["ann", "ann"]),
+        ([WEI, replace(WEI, number="502"), replace(WEI, platform="", number="", student="Wei Zhang")], ["zhangwei", "zhangwei", "wz1"]),
     ],
-    ids=["two of a name", "one", "an address", "clones"],
+    ids=["two of a name", "one", "an address", "clones", "labs of one", "a folder beside"],
 )
 def test_two_whom_a_platform_tells_apart_are_never_one_row(tmp_path, hand_ins, logins):
     (tmp_path / "r.csv").write_text("login,name,github,email\nwz1,Wei Zhang,,wz@u.edu\nann,Ann,ann,\nmary,Mary,,\n", encoding="utf-8")
@@ -247,10 +249,11 @@ def test_two_whom_a_platform_tells_apart_are_never_one_row(tmp_path, hand_ins, l
     assert told == [True] * sum(one.student not in ("wz1", "ann") for one in found)
 
 
-def test_an_id_that_is_anothers_login_is_refused(tmp_path):
+def test_a_label_that_is_one_rows_login_and_anothers_id_is_nobodys(tmp_path):
     (tmp_path / "r.csv").write_text("login,sis_id\n1001,2001\n2001,3001\n", encoding="utf-8")
-    with pytest.raises(Unusable, match="line 3 has the login '2001', the sis_id of line 2"):
-        load_roster(tmp_path / "r.csv")
+    (one, other) = on_roster([HandIn(name, "", name, Path()) for name in ("2001", "3001")], load_roster(tmp_path / "r.csv"))
+    assert (one.student, other.student) == ("2001 (unclear)", "2001")
+    assert "2001 is the login of one row of r.csv and an id of another" in one.notes[0]
 
 
 @pytest.mark.parametrize("end", ["\x0b", "\u2028", "\x85"])
