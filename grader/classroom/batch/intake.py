@@ -460,12 +460,24 @@ def _archive(path: Path, unpacking: Unpacking) -> tuple[list[HandIn], list[Came]
         )
         for one in _folder(folder, unpacking)
     ]
+    if note := _perhaps_of_one(path, found):
+        found = [replace(one, notes=(*one.notes, note)) for one in found]
     known = {one.student for one in found}
     for student, entries in lost.items():
         if student not in known:
             sentence = "; ".join(notes_on(path.name, entries))
             found.append(HandIn(student, "", f"{path.name}/{entries[0].name}", path, refused=sentence))
     return found, came
+
+
+def _perhaps_of_one(path: Path, found: Sequence[HandIn]) -> str:
+    """Of folders and files in a zip that neither a platform named nor hold one kernel twice: who is to be asked."""
+    begun = [
+        one.path for one in found if one.path.is_dir() and any(map(is_work, filter(is_source, children(one.path))))
+    ]
+    if len(begun) < 2 or any(one.platform or one.assignment for one in found) or are_of_several(begun):
+        return ""
+    return f"{path.name} is taken for a class of {len(found)}; if it is one student's, put all of it into a folder of that name"
 
 
 def _perhaps_of_several(folder: Path) -> Iterator[str]:

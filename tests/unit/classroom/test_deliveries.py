@@ -226,6 +226,14 @@ def test_a_hand_in_that_does_not_count_and_has_another_lab_is_told():
     assert not any("does not count" in text for text in same.review)
 
 
+@pytest.mark.parametrize(("second", "asked"), [(C, True), (A, False)])
+def test_of_folders_that_may_be_one_students_one_is_asked(tmp_path, second, asked):
+    files = {"c.zip": {"notes.py": "x = 1\n", "lab1/k.py": A, "lab2/k.py": second}}
+    found = collect(delivered(tmp_path, files) / "c.zip", tmp_path / "w").hand_ins
+    assert {"lab1", "lab2"} < {one.student for one in found}
+    assert {any("is taken for a class of 3" in note for note in one.notes) for one in found} == {asked}
+
+
 def test_a_name_of_canvas_that_can_be_read_in_two_ways_is_told(tmp_path):
     found = collect(delivered(tmp_path, {"group_3_90001_55_w8a8.py": A, "doe_90002_56_dds.py": C}), tmp_path / "w").hand_ins
     (note,) = [note for one in found for note in one.notes]
