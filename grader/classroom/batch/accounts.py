@@ -12,7 +12,8 @@ from pathlib import Path
 from typing import Literal, get_args
 
 from grader.authoring.bundle import OWN
-from grader.classroom.batch.folders import PLACES, ROOT, is_archive, is_given_out, kernels_in, may_be_work, why_unread
+from grader.classroom.batch.begun import kernels_in
+from grader.classroom.batch.folders import PLACES, ROOT, is_archive, is_given_out, may_be_work, why_unread
 from grader.classroom.batch.hand_in import HandIn
 from grader.classroom.batch.standing import Graded, Standing
 from grader.labs import get_lab

@@ -12,7 +12,6 @@ import re
 import shutil
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
-from functools import cache, lru_cache
 from pathlib import Path
 
 from grader.classroom.batch.archives import (
@@ -24,10 +23,10 @@ from grader.classroom.batch.archives import (
     notes_on,
     unpack,
 )
+from grader.classroom.batch.begun import begun_in, is_work, kernels_in
 from grader.labs import all_labs
-from grader.labs.question import questions_of
 from grader.plain_files import UnreadableFile, opened_plain
-from grader.reading.files import UTF16, is_notebook, is_source
+from grader.reading.files import is_source
 
 MAX_LISTED = 20_000
 DEEPEST = 4
@@ -35,16 +34,6 @@ DEEPEST = 4
 MAX_FOLDERS = 50
 FEW = 3
 """Names that a sentence lists."""
-
-DEFINED = re.compile(rb"(?:\b|\\n)def[ \t]+(\w+)[ \t]*\(")
-"""Also in a notebook whose cells are one string each."""
-MAX_SEARCHED_BYTES = 32 << 20
-MAX_STUB_BYTES, MOST_STUBS = 1 << 16, 20
-"""A function of more text is begun, and so is what a file defines more often."""
-DOCSTRING = re.compile(rb"\s*(?:\"\"\".*?\"\"\"|'''.*?''')", re.DOTALL)
-NOTHING = re.compile(rb"pass|\.\.\.|return|raise\b.*")
-BETWEEN_LINES, UNESCAPED = re.compile(rb'(?<!\\)",\s*"'), re.compile(rb'(?<!\\)"')
-"""In the JSON of a notebook: what parts the lines of a cell, and a quotation mark that ends a text."""
 
 ROOT = Path(__file__).parents[3]
 OTHER_ARCHIVES = (".rar", ".7z", ".tar", ".gz", ".tgz", ".xz", ".bz2")
@@ -185,96 +174,9 @@ def why_unread(path: Path) -> str:
     return "it is an archive beside files that are graded" if is_archive(path) else "it is no .py, .ipynb or .zip file"
 
 
-def is_work(file: Path) -> bool:
-    """Whether a source has a kernel that was begun, or an answer: what was given out has none, nor a stub that was saved again, or with
-    other comments."""
-    return bool(begun_in([file]))
-
-
 def archives_in(folder: Path) -> list[Path]:
     """The archives in it and in the folders below."""
     return [child for level in levels(folder) for held in level for child in children(held) if is_archive(child)]
-
-
-def kernels_in(files: Iterable[Path]) -> set[str]:
-    """The labs' kernels that these files define, or seem to: no Python is read here, only where a `def` begins."""
-    return {name for file in files for name in _found_in(file)[0]}
-
-
-def begun_in(files: Iterable[Path]) -> set[str]:
-    """Those of them that seem to be more than a stub: by their text, as reading asks of their syntax. And questions that have an answer."""
-    return {name for file in files for name in _found_in(file)[1]}
-
-
-def _found_in(file: Path) -> tuple[frozenset[str], frozenset[str]]:
-    try:
-        now = file.lstat()
-    except OSError:
-        return frozenset(), frozenset()
-    return _searched(file, (now.st_ino, now.st_mtime_ns, now.st_size))
-
-
-@lru_cache(4096)
-def _searched(file: Path, _: tuple[int, int, int]) -> tuple[frozenset[str], frozenset[str]]:
-    """The kernels that a file defines, and what is begun in it; once for each state of the file."""
-    text = _text_of(file)
-    begun = {name.decode() for name in _answered().findall(text)}
-    kernels: dict[str, int] = {}
-    for name, begin in _definitions(text):
-        kernels[name] = kernels.get(name, 0) + 1
-        if name not in begun and (
-            kernels[name] > MOST_STUBS or not _is_stub(text[begin : begin + MAX_STUB_BYTES], is_notebook(file))
-        ):
-            begun.add(name)
-    return frozenset(kernels), frozenset(begun)
-
-
-@cache
-def _answered() -> re.Pattern[bytes]:
-    """What an answer to a lab's question looks like: its name, and something other than None."""
-    names = "|".join(f"{lab_id}_{name}" for lab_id in all_labs() for name in questions_of(lab_id))
-    return re.compile(rf"(?:\b|\\n)({names})[ \t]*=[ \t]*(?!None\b|[=\s\\\"])".encode())
-
-
-def _text_of(file: Path) -> bytes:
-    """What a file begins with; nothing of one that cannot be read."""
-    try:
-        with opened_plain(file) as opened:
-            text = opened.read(MAX_SEARCHED_BYTES)
-    except (OSError, UnreadableFile):
-        return b""
-    return text.decode("utf-16", "replace").encode("utf-8", "replace") if text.startswith(UTF16) else text
-
-
-def _definitions(text: bytes) -> Iterator[tuple[str, int]]:
-    """The labs' kernels that a text defines, and where the parameters of each begin."""
-    known = {lab.kernel.encode(): lab.kernel for lab in all_labs().values()}
-    for match in DEFINED.finditer(text):
-        if name := known.get(match[1]):
-            yield name, match.end()
-
-
-def _is_stub(text: bytes, notebook: bool) -> bool:
-    """Whether nothing but a docstring, comments, pass, ..., return or raise follows a function's parameters."""
-    if notebook:
-        text = UNESCAPED.split(BETWEEN_LINES.sub(b"", text), maxsplit=1)[0]
-        for escaped, meant in ((b"\\n", b"\n"), (b"\\t", b"\t"), (b"\\r", b""), (b'\\"', b'"')):
-            text = text.replace(escaped, meant)
-    begin = 0
-    for line in text.splitlines(keepends=True):
-        begin += len(line)
-        if b")" in line and line.split(b"#")[0].rstrip().endswith(b":"):  # the end of the signature
-            break
-    else:
-        return False
-    docstring = DOCSTRING.match(text, begin)
-    for line in text[docstring.end() if docstring else begin :].splitlines():
-        code = line.split(b"#")[0].rstrip()
-        if code and not code[:1].isspace():
-            return True
-        if code and not NOTHING.fullmatch(code.strip()):
-            return False
-    return len(text) < MAX_STUB_BYTES
 
 
 def are_of_several(hand_ins: Iterable[Path]) -> bool:

@@ -19,6 +19,7 @@ from typing import Any
 
 from grader.classroom.batch.accounts import SYSTEMS, Came, everything_below, with_unread_named
 from grader.classroom.batch.archives import MAX_STUDENT_BYTES, MAX_TOTAL_BYTES, RefusedMember, UnusableArchive, notes_on
+from grader.classroom.batch.begun import begun_in, is_work, kernels_in
 from grader.classroom.batch.folders import (
     MAX_LISTED,
     Sources,
@@ -26,14 +27,11 @@ from grader.classroom.batch.folders import (
     Unpacking,
     archives_in,
     are_of_several,
-    begun_in,
     children,
     copied,
     is_archive,
     is_folder,
     is_repository,
-    is_work,
-    kernels_in,
     levels,
     may_be_work,
     nothing_to_grade,
@@ -515,15 +513,12 @@ def _unwrapped(folder: Path) -> Path:
 
 def _telling(folder: Path) -> list[Path]:
     """What a folder holds but for system files, tables and empty folders, which say nothing of whose it is."""
-    return [
-        child
-        for child in children(folder)
-        if (child.suffix.lower() not in TABLES and child.name not in SYSTEMS)
-        and not (
-            is_folder(child)
-            and not any(not is_folder(one) for level in levels(child) for held in level for one in children(held))
-        )
-    ]
+    found = [one for one in children(folder) if one.suffix.lower() not in TABLES and one.name not in SYSTEMS]
+    return [one for one in found if not is_folder(one) or _holds_files(one)]
+
+
+def _holds_files(folder: Path) -> bool:
+    return any(not is_folder(one) for level in levels(folder) for held in level for one in children(held))
 
 
 def _is_download(folder: Path, within: Sequence[Path]) -> bool:

@@ -10,7 +10,8 @@ from dataclasses import replace
 
 import pytest
 
-from grader.classroom.batch.folders import ROOT, begun_in, children
+from grader.classroom.batch.begun import begun_in
+from grader.classroom.batch.folders import ROOT, children
 from grader.classroom.batch.intake import collect
 from grader.classroom.batch.marks import Rules
 from grader.classroom.batch.standing import standings
