@@ -17,9 +17,19 @@ from functools import cache, partial
 from pathlib import Path
 from typing import Any
 
-from grader.classroom.batch.accounts import SYSTEMS, Came, everything_below, with_unread_named
+from grader.classroom.batch.accounts import Came, everything_below, with_unread_named
 from grader.classroom.batch.archives import MAX_STUDENT_BYTES, MAX_TOTAL_BYTES, RefusedMember, UnusableArchive, notes_on
 from grader.classroom.batch.begun import begun_in, is_work, kernels_in
+from grader.classroom.batch.class_folder import (
+    GRADESCOPE_METADATA,
+    SUBMITTED,
+    class_in,
+    is_one_students,
+    share_named,
+    telling,
+    unwrapped,
+    why_of_others,
+)
 from grader.classroom.batch.folders import (
     MAX_LISTED,
     Sources,
@@ -32,7 +42,6 @@ from grader.classroom.batch.folders import (
     is_archive,
     is_folder,
     is_repository,
-    levels,
     may_be_work,
     nothing_to_grade,
     source_root,
@@ -54,17 +63,9 @@ from grader.unusable import Unusable
 MAX_ASSIGNMENTS = 50
 """Folders of one student that are taken for assignments."""
 
-SUBMITTED = "submitted"
-"""nbgrader's folder of what was handed in: only there do the folders of a student name assignments."""
-
 TYPED, FILED = "_assignsubmission_onlinetext", "_assignsubmission_file"
 """Of Moodle's names: what a student typed, and handed in as files."""
-TABLES = (".csv", ".xlsx", ".ods")
-"""Of an assistant's: rosters and exports."""
-OF_A_COURSE = ("source", "release", "autograded", "nbgrader_config.py", "gradebook.db")
-"""Of these some lie beside it."""
 TIMESTAMP = "timestamp.txt"
-GRADESCOPE_METADATA = "submission_metadata.yml"
 MAX_METADATA_BYTES = 64 << 20
 FEW = 5
 """Files that a sentence names."""
@@ -93,7 +94,7 @@ def collect(path: Path, workspace: Path, *, assignment: str | None = None, unpac
         found, came = _archive(path, unpacking)
     else:
         found, came = _alone(path, unpacking) or (
-            _folder(_of_a_class(path), unpacking),
+            _folder(class_in(path), unpacking),
             everything_below(path),
         )
     if not any(hand_in.taken or hand_in.failed for hand_in in found):
@@ -186,7 +187,7 @@ def _folder(root: Path, unpacking: Unpacking) -> list[HandIn]:
     unpacking = replace(unpacking, assignments=unpacking.assignments or root.name == SUBMITTED)
     within = children(root)
     files = [child for child in within if not is_folder(child)]
-    of_canvas = _named(files)[0] >= 0.5 and any(named(child.name, "canvas") for child in files)
+    of_canvas = share_named(files)[0] >= 0.5 and any(named(child.name, "canvas") for child in files)
     platforms: tuple[Platform, ...] = ("moodle", "canvas") if of_canvas else ("moodle",)
     found: list[HandIn] = []
     for whole, own in _of_files(files):
@@ -209,7 +210,7 @@ def _of_files(files: Sequence[Path]) -> Iterator[tuple[HandIn, list[tuple[Path, 
     one odd name among those of a plain class is none."""
     works = [file for file in files if is_source(file) or is_archive(file)]
     names = [(found, file) for file in files if (found := named(file.name))]
-    share, whose = _named(works)
+    share, whose = share_named(works)
     of_platform = share >= 0.5 or whose > 1
     return _by_platform(names) if names and of_platform else _by_stem(works)
 
@@ -343,7 +344,7 @@ def _listed(whole: HandIn, unpacking: Unpacking) -> list[HandIn]:
 def _one(hand_in: HandIn, unpacking: Unpacking) -> list[HandIn]:
     """The hand-in that a folder holds: the topmost sources with work in them, else what is in its archives, else the topmost sources."""
     folder, notes = hand_in.path, hand_in.notes
-    if refused := _of_others(folder):
+    if refused := why_of_others(folder):
         return [replace(hand_in, refused=refused)]
     within = children(folder)
     if len(within) >= MAX_LISTED:
@@ -373,20 +374,6 @@ def _asked() -> set[str]:
     return {lab.kernel for lab in all_labs().values() if not lab.bonus}
 
 
-def _of_others(folder: Path) -> str:
-    """Why a folder is no student's hand-in: it holds what a platform says that several handed in. "" where it does not."""
-    for level in levels(folder):
-        if any(map(is_repository, level)):
-            break
-        for held in level:
-            share, whose = _named(children(held))
-            if whose > 1 and share == 1:
-                return f"{held.name} holds what several students handed in; give it by itself"
-        if any(is_source(child) or is_archive(child) for held in level for child in children(held)):
-            break  # what lies below a student's work is the student's
-    return ""
-
-
 def _gathered(hand_in: HandIn, parts: Sequence[tuple[Path, str]], unpacking: Unpacking) -> list[HandIn]:
     """The hand-in that several files are together, copied under these names into a folder of their own, with what archives hold.
 
@@ -395,7 +382,7 @@ def _gathered(hand_in: HandIn, parts: Sequence[tuple[Path, str]], unpacking: Unp
     parts = [(file, name) for file, name in parts if not name.startswith(".")]
     archives = [file for file, name in parts if is_archive(Path(name)) and not file.is_symlink()]
     folder, opened = unpacking.all(archives, f"{hand_in.student} {hand_in.place}")
-    if refused := _of_others(folder):
+    if refused := why_of_others(folder):
         return [replace(hand_in, refused=refused, left=tuple((file, refused) for file, _ in parts))]
     own = copied([(file, name) for file, name in parts if is_source(Path(name)) or file.is_symlink()], folder)
     inside = source_root(folder, unpacking, is_work)
@@ -436,8 +423,8 @@ def _archive(path: Path, unpacking: Unpacking) -> tuple[list[HandIn], list[Came]
     except UnusableArchive as error:
         raise Unusable(str(error)) from None
     came = [*everything_below(top), *(Came(entry.name, None, entry.reason) for entry in refused)]
-    folder = _class_in(_unwrapped(top))
-    if is_repository(folder) or _is_one_students(folder):
+    folder = unwrapped(top)
+    if is_repository(folder) or is_one_students(folder):
         whole = HandIn(
             path.stem,
             "",
@@ -498,67 +485,10 @@ def _lost(refused: Sequence[RefusedMember], wrappers: tuple[str, ...]) -> dict[s
     return found
 
 
-def _unwrapped(folder: Path) -> Path:
-    """The folder itself, or what lies in it where folders only wrap each other. A student's own folder is no wrapper."""
-    within = _telling(folder)
-    while (
-        len(within) == 1 and is_folder(within[0]) and not named(within[0].name, "moodle") and folder.name != SUBMITTED
-    ):
-        inner = _telling(within[0])
-        if any(map(is_source, inner)) and not _is_download(within[0], inner) and _class_in(within[0]) == within[0]:
-            break
-        folder, within = within[0], inner
-    return folder
-
-
-def _telling(folder: Path) -> list[Path]:
-    """What a folder holds but for system files, tables and empty folders, which say nothing of whose it is."""
-    found = [one for one in children(folder) if one.suffix.lower() not in TABLES and one.name not in SYSTEMS]
-    return [one for one in found if not is_folder(one) or _holds_files(one)]
-
-
-def _holds_files(folder: Path) -> bool:
-    return any(not is_folder(one) for level in levels(folder) for held in level for one in children(held))
-
-
-def _is_download(folder: Path, within: Sequence[Path]) -> bool:
-    """Whether a platform put it together: Gradescope's list is there, or Canvas or Moodle named what several handed in, or all sources."""
-    share, whose = _named(within)
-    listed = any(child.name == GRADESCOPE_METADATA for child in within)
-    return listed or (whose > 1 and share > 0.5) or (whose == 1 and share == 1)
-
-
-def _named(within: Sequence[Path]) -> tuple[float, int]:
-    """Of what may be a student's work, Moodle's folders among it, the share that a platform named, and as how many students'. A student
-    may call a file so, too: tile_16_32_test.py."""
-    works = [
-        child
-        for child in within
-        if (named(child.name, "moodle") if is_folder(child) else is_source(child) or is_archive(child))
-    ]
-    known = [found for child in works if (found := named(child.name))]
-    return len(known) / max(1, len(works)), len({(found.student, found.number) for found in known})
-
-
-def _class_in(folder: Path) -> Path:
-    """The folder, or nbgrader's submitted/ where it is that of a course."""
-    beside = {child.name for child in children(folder)}
-    of_course = not beside.isdisjoint(OF_A_COURSE) and is_folder(folder / SUBMITTED)
-    return folder / SUBMITTED if of_course else folder
-
-
-def _of_a_class(path: Path) -> Path:
-    """The folder given, or the download or submitted/ that lies in it alone: taken for one student's it would be the whole class's."""
-    folder = _class_in(_unwrapped(path))
-    within = children(folder)
-    of_class = folder.name == SUBMITTED or _is_download(folder, within) or are_of_several(filter(is_folder, within))
-    return folder if of_class else path
-
-
 def _alone(path: Path, unpacking: Unpacking) -> tuple[list[HandIn], list[Came]] | None:
     """What the archive that lies alone in a folder holds, where a platform or nbgrader put a class together, or several in it wrote the
     same kernel; else it is one's."""
-    within = _telling(path)
+    within = telling(path)
     if len(within) != 1 or not is_archive(within[0]) or not within[0].is_file() or within[0].is_symlink():
         return None
     if named(within[0].name) is not None:
@@ -580,15 +510,3 @@ def _put_together(found: Sequence[HandIn], came: Sequence[Came], *, several: boo
     sources = [one.name for one in came if one.path and is_source(one.path)]
     by_name = several or all(named(name) or "/" in name for name in sources)
     return bool(found) and by_name and all(one.platform or one.assignment for one in found)
-
-
-def _is_one_students(folder: Path) -> bool:
-    """Whether sources lie there whose names are those of no class download, beside at most one folder with sources; several with the same
-    kernel are one student's where one of them is named after a lab."""
-    within = children(folder)
-    sources = [child for child in within if is_source(child) and not child.is_dir()]
-    if any(named(child.name) for child in within) or not sources:
-        return False
-    if are_of_several(sources) and not any(child.stem.lower().startswith(tuple(all_labs())) for child in sources):
-        return False
-    return sum(any(map(is_source, children(child))) for child in filter(is_folder, within)) < 2

@@ -1,0 +1,109 @@
+"""Is a folder a class's, or one student's? What platforms and nbgrader call things, and what lies beside each other, tell."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+from grader.classroom.batch.accounts import SYSTEMS
+from grader.classroom.batch.folders import are_of_several, children, is_archive, is_folder, is_repository, levels
+from grader.classroom.batch.platforms import named
+from grader.labs import all_labs
+from grader.reading.files import is_source
+
+SUBMITTED = "submitted"
+"""nbgrader's folder of what was handed in: only there do the folders of a student name assignments."""
+
+GRADESCOPE_METADATA = "submission_metadata.yml"
+TABLES = (".csv", ".xlsx", ".ods")
+"""Of an assistant's: rosters and exports."""
+OF_A_COURSE = ("source", "release", "autograded", "nbgrader_config.py", "gradebook.db")
+"""Of these some lie beside it."""
+
+
+def _unwrapped(folder: Path) -> Path:
+    """The folder itself, or what lies in it where folders only wrap each other. A student's own folder is no wrapper."""
+    within = telling(folder)
+    while (
+        len(within) == 1 and is_folder(within[0]) and not named(within[0].name, "moodle") and folder.name != SUBMITTED
+    ):
+        inner = telling(within[0])
+        if any(map(is_source, inner)) and not _is_download(within[0], inner) and _course_in(within[0]) == within[0]:
+            break
+        folder, within = within[0], inner
+    return folder
+
+
+def telling(folder: Path) -> list[Path]:
+    """What a folder holds but for system files, tables and empty folders, which say nothing of whose it is."""
+    found = [one for one in children(folder) if one.suffix.lower() not in TABLES and one.name not in SYSTEMS]
+    return [one for one in found if not is_folder(one) or _holds_files(one)]
+
+
+def _holds_files(folder: Path) -> bool:
+    return any(not is_folder(one) for level in levels(folder) for held in level for one in children(held))
+
+
+def _is_download(folder: Path, within: Sequence[Path]) -> bool:
+    """Whether a platform put it together: Gradescope's list is there, or Canvas or Moodle named what several handed in, or all sources."""
+    share, whose = share_named(within)
+    listed = any(child.name == GRADESCOPE_METADATA for child in within)
+    return listed or (whose > 1 and share > 0.5) or (whose == 1 and share == 1)
+
+
+def share_named(within: Sequence[Path]) -> tuple[float, int]:
+    """Of what may be a student's work, Moodle's folders among it, the share that a platform named, and as how many students'. A student
+    may call a file so, too: tile_16_32_test.py."""
+    works = [
+        child
+        for child in within
+        if (named(child.name, "moodle") if is_folder(child) else is_source(child) or is_archive(child))
+    ]
+    known = [found for child in works if (found := named(child.name))]
+    return len(known) / max(1, len(works)), len({(found.student, found.number) for found in known})
+
+
+def _course_in(folder: Path) -> Path:
+    """The folder, or nbgrader's submitted/ where it is that of a course."""
+    beside = {child.name for child in children(folder)}
+    of_course = not beside.isdisjoint(OF_A_COURSE) and is_folder(folder / SUBMITTED)
+    return folder / SUBMITTED if of_course else folder
+
+
+def unwrapped(folder: Path) -> Path:
+    """What lies in a folder where folders only wrap each other; of nbgrader's course its submitted/."""
+    return _course_in(_unwrapped(folder))
+
+
+def class_in(path: Path) -> Path:
+    """The folder given, or the download or submitted/ that lies in it alone: taken for one student's it would be the whole class's."""
+    folder = unwrapped(path)
+    within = children(folder)
+    of_class = folder.name == SUBMITTED or _is_download(folder, within) or are_of_several(filter(is_folder, within))
+    return folder if of_class else path
+
+
+def why_of_others(folder: Path) -> str:
+    """Why a folder is no student's hand-in: it holds what a platform says that several handed in. "" where it does not."""
+    for level in levels(folder):
+        if any(map(is_repository, level)):
+            break
+        for held in level:
+            share, whose = share_named(children(held))
+            if whose > 1 and share == 1:
+                return f"{held.name} holds what several students handed in; give it by itself"
+        if any(is_source(child) or is_archive(child) for held in level for child in children(held)):
+            break  # what lies below a student's work is the student's
+    return ""
+
+
+def is_one_students(folder: Path) -> bool:
+    """Whether sources lie there whose names are those of no class download, beside at most one folder with sources; several with the same
+    kernel are one student's where one of them is named after a lab."""
+    within = children(folder)
+    sources = [child for child in within if is_source(child) and not child.is_dir()]
+    if any(named(child.name) for child in within) or not sources:
+        return False
+    if are_of_several(sources) and not any(child.stem.lower().startswith(tuple(all_labs())) for child in sources):
+        return False
+    return sum(any(map(is_source, children(child))) for child in filter(is_folder, within)) < 2
