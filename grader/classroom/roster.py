@@ -247,6 +247,9 @@ def on_roster(hand_ins: Iterable[HandIn], roster: Roster) -> list[HandIn]:
     all be one row by their names."""
     hand_ins = list(hand_ins)
     people = [roster.whose(one) for one in hand_ins]
+    members = [_in_a_team(one, roster) if one.platform == "moodle" else None for one in hand_ins]
+    if 2 * sum(map(bool, members)) > sum(one.platform == "moodle" for one in hand_ins):  # one hyphen is part of a name
+        people = [person or member for person, member in zip(people, members, strict=True)]
     clones = _beginning([one.student for one in hand_ins if one.platform == "clone"])
     claims: dict[str, list[HandIn]] = {}
     for one, person in zip(hand_ins, people, strict=True):
@@ -265,6 +268,13 @@ def on_roster(hand_ins: Iterable[HandIn], roster: Roster) -> list[HandIn]:
         else:
             placed.append(one.of(person.login) if person else one)
     return placed
+
+
+def _in_a_team(hand_in: HandIn, roster: Roster) -> Person | None:
+    """The row of a member of a team: where teams hand in, Moodle puts the team's name and a hyphen before each name."""
+    words = hand_in.student.split("-")
+    rest = (replace(hand_in, student="-".join(words[at:])) for at in range(1, len(words)))
+    return next((person for one in rest if (person := roster.whose(one))), None)
 
 
 def _beginning(names: Sequence[str]) -> str:

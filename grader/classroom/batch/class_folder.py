@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -13,6 +15,9 @@ from grader.reading.files import is_source
 
 SUBMITTED = "submitted"
 """nbgrader's folder of what was handed in: only there do the folders of a student name assignments."""
+
+TIMESTAMP = "timestamp.txt"
+"""What nbgrader writes beside the sources of an assignment."""
 
 GRADESCOPE_METADATA = "submission_metadata.yml"
 TABLES = (".csv", ".xlsx", ".ods")
@@ -81,6 +86,34 @@ def class_in(path: Path) -> Path:
     within = children(folder)
     of_class = folder.name == SUBMITTED or _is_download(folder, within) or are_of_several(filter(is_folder, within))
     return folder if of_class else path
+
+
+def assignments_in(root: Path, *, asked: bool) -> set[str]:
+    """Which folders of the students in a class's folder are assignments: all where it is nbgrader's, or where one of them is asked for.
+
+    It is nbgrader's where a course lies beside it, or half of the students' folders were stamped: one student's stamp is that student's
+    own. In another folder called submitted/ those are that half of the students have.
+    """
+    students = [_folders_of(student) for student in children(root) if is_folder(student)]
+    stamped = sum(any(map(is_stamped, folders)) for folders in students)
+    having = Counter(folder.name for folders in students for folder in folders)
+    of_course = any((root.parent / name).exists() for name in OF_A_COURSE)
+    if asked or (root.name == SUBMITTED and (of_course or 2 * stamped >= max(1, len(students)))):
+        return set(having)
+    return {name for name, count in having.items() if root.name == SUBMITTED and 2 * count >= len(students)}
+
+
+def _folders_of(student: Path) -> list[Path]:
+    """The folders in a student's; none where it cannot be read, which is told of that student alone."""
+    try:
+        return list(filter(is_folder, children(student)))
+    except OSError:
+        return []
+
+
+def is_stamped(folder: Path) -> bool:
+    """Whether nbgrader's time lies there beside sources, or a student's imitation of it."""
+    return os.path.lexists(folder / TIMESTAMP) and any(map(is_source, children(folder)))
 
 
 def why_of_others(folder: Path) -> str:

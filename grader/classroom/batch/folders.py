@@ -10,7 +10,8 @@ import filecmp
 import itertools
 import re
 import shutil
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -56,12 +57,12 @@ def unpack_here(archive: Path, target: Path, max_bytes: int) -> list[RefusedMemb
 class Unpacking:
     """Where archives are unpacked and files put together, and by what.
 
-    assignments: a student's folders are nbgrader's assignments. room: the bytes to which one hand-in's archives may be unpacked.
+    assignments: the names of a student's folders that are assignments. room: the bytes to which one hand-in's archives may be unpacked.
     """
 
     workspace: Path
     unpack: Unpack
-    assignments: bool = False
+    assignments: AbstractSet[str] = frozenset()
     room: int = MAX_STUDENT_BYTES
     _numbers: Iterator[int] = field(default_factory=itertools.count)
 
@@ -72,24 +73,25 @@ class Unpacking:
         folder.mkdir(parents=True)
         return folder
 
-    def all(self, archives: Sequence[Path], name: str) -> tuple[Path, Sources]:
-        """One student's archives, unpacked side by side: the folder, and which were unpacked.
+    def all(self, archives: Sequence[Path], name: str) -> tuple[Path, Mapping[Path, Path], Sources]:
+        """One student's archives, unpacked side by side: the folder, where in it each was unpacked, and which were not.
 
         The newest come first: of files of one name, those count.
         """
         chosen, left = newest_of(list(archives))
-        folder, taken, notes = self.fresh(name), [], list(dict.fromkeys(why for _, why in left))
+        folder, notes = self.fresh(name), list(dict.fromkeys(why for _, why in left))
+        taken: dict[Path, Path] = {}
         for number, archive in enumerate(chosen):
             label = archive.stem[:40].replace("_", " ")  # which no platform could have given
             target = folder / f"{number} {label}"  # never among the files that are copied beside it
             target.mkdir()
             try:
                 notes += notes_on(archive.name, self.unpack(archive, target, self.room // len(chosen)))
-                taken.append(archive)
+                taken[archive] = target
             except UnusableArchive as error:
                 left.append((archive, str(error)))
                 notes.append(str(error))
-        return folder, Sources(folder, tuple(taken), tuple(left), tuple(notes))
+        return folder, taken, Sources(folder, tuple(taken), tuple(left), tuple(notes))
 
 
 @dataclass(frozen=True)

@@ -11,7 +11,7 @@ import os
 import re
 import unicodedata
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cache, partial
 from pathlib import Path
@@ -22,9 +22,11 @@ from grader.classroom.batch.archives import MAX_STUDENT_BYTES, MAX_TOTAL_BYTES, 
 from grader.classroom.batch.begun import begun_in, is_work, kernels_in
 from grader.classroom.batch.class_folder import (
     GRADESCOPE_METADATA,
-    SUBMITTED,
+    TIMESTAMP,
+    assignments_in,
     class_in,
     is_one_students,
+    is_stamped,
     share_named,
     telling,
     unwrapped,
@@ -65,7 +67,6 @@ MAX_ASSIGNMENTS = 50
 
 TYPED, FILED = "_assignsubmission_onlinetext", "_assignsubmission_file"
 """Of Moodle's names: what a student typed, and handed in as files."""
-TIMESTAMP = "timestamp.txt"
 MAX_METADATA_BYTES = 64 << 20
 FEW = 5
 """Files that a sentence names."""
@@ -89,12 +90,13 @@ def collect(path: Path, workspace: Path, *, assignment: str | None = None, unpac
     """
     if not path.exists():
         raise Unusable(f"{path} does not exist; give the folder or the zip archive of the submissions")
-    unpacking = Unpacking(workspace, unpack, assignments=assignment is not None)
+    unpacking = Unpacking(workspace, unpack)
+    asked = assignment is not None
     if path.is_file():
-        found, came = _archive(path, unpacking)
+        found, came = _archive(path, unpacking, asked)
     else:
-        found, came = _alone(path, unpacking) or (
-            _folder(class_in(path), unpacking),
+        found, came = _alone(path, unpacking, asked) or (
+            _folder(class_in(path), unpacking, asked),
             everything_below(path),
         )
     if not any(hand_in.taken or hand_in.failed for hand_in in found):
@@ -104,11 +106,11 @@ def collect(path: Path, workspace: Path, *, assignment: str | None = None, unpac
         key=lambda one: (one.student, one.assignment, ordered(one.submitted), one.place),
     )
     others = [one for one in whole if assignment is not None and one.assignment not in ("", assignment)]
-    asked = [one for one in whole if assignment is None or one.assignment in ("", assignment)]
-    if not asked:
+    chosen = [one for one in whole if assignment is None or one.assignment in ("", assignment)]
+    if not chosen:
         names = sorted({hand_in.assignment for hand_in in whole if hand_in.assignment})
         raise Unusable(f"{path} has no assignment {assignment!r}; it has {', '.join(names) or 'none'}")
-    return Intake(tuple(asked), tuple(others), tuple(came))
+    return Intake(tuple(chosen), tuple(others), tuple(came))
 
 
 def _each_of_an_assignment(found: Sequence[HandIn], assignment: str | None) -> list[HandIn]:
@@ -180,11 +182,11 @@ def _disk_full(error: Exception) -> bool:
 # ---------------------------------------------------------------- whose is what lies in the folder of a class
 
 
-def _folder(root: Path, unpacking: Unpacking) -> list[HandIn]:
-    """The hand-ins of a class: as Gradescope lists them, or by the names of files and folders."""
+def _folder(root: Path, unpacking: Unpacking, asked: bool) -> list[HandIn]:
+    """The hand-ins of a class: as Gradescope lists them, or by the names of files and folders. asked: for one assignment."""
     if (root / GRADESCOPE_METADATA).is_file():
         return _gradescope(root, unpacking)
-    unpacking = replace(unpacking, assignments=unpacking.assignments or root.name == SUBMITTED)
+    unpacking = replace(unpacking, assignments=assignments_in(root, asked=asked))
     within = children(root)
     files = [child for child in within if not is_folder(child)]
     of_canvas = share_named(files)[0] >= 0.5 and any(named(child.name, "canvas") for child in files)
@@ -259,14 +261,15 @@ def _by_platform(names: Sequence[tuple[Named, Path]]) -> Iterator[tuple[HandIn, 
 
 def _student(whole: HandIn, unpacking: Unpacking) -> list[HandIn]:
     """A folder named after a student is one hand-in, whatever is in it; in nbgrader's submitted/ its folders may be assignments."""
+    if not whole.platform and is_folder(whole.path / ".git"):
+        whole = replace(whole, submitted=committed(whole.path))
     if not whole.platform and is_repository(whole.path):
-        whole = replace(whole, platform="clone", submitted=committed(whole.path))
+        whole = replace(whole, platform="clone")
     within = children(whole.path)
     folders = list(filter(is_folder, within))
-    stamped = any(
-        os.path.lexists(folder / TIMESTAMP) and any(map(is_source, children(folder))) for folder in folders
-    )  # by nbgrader, so that sources beside it are none
-    if not unpacking.assignments or whole.platform or not folders or (any(map(is_source, within)) and not stamped):
+    stamped = any(map(is_stamped, folders))  # by nbgrader, so that sources beside it are none
+    named_so = bool(folders) and all(folder.name in unpacking.assignments for folder in folders)
+    if whole.platform or not named_so or (any(map(is_source, within)) and not stamped):
         return _one(whole, unpacking)
     unpacking = replace(unpacking, room=MAX_STUDENT_BYTES // min(len(folders), MAX_ASSIGNMENTS))
     found: list[HandIn] = []
@@ -381,21 +384,36 @@ def _gathered(hand_in: HandIn, parts: Sequence[tuple[Path, str]], unpacking: Unp
     """
     parts = [(file, name) for file, name in parts if not name.startswith(".")]
     archives = [file for file, name in parts if is_archive(Path(name)) and not file.is_symlink()]
-    folder, opened = unpacking.all(archives, f"{hand_in.student} {hand_in.place}")
+    folder, unpacked, opened = unpacking.all(archives, f"{hand_in.student} {hand_in.place}")
     if refused := why_of_others(folder):
         return [replace(hand_in, refused=refused, left=tuple((file, refused) for file, _ in parts))]
     own = copied([(file, name) for file, name in parts if is_source(Path(name)) or file.is_symlink()], folder)
     inside = source_root(folder, unpacking, is_work)
     inside = inside if inside.root else source_root(folder, unpacking)
     notes = own.notes + opened.notes
-    place, held = hand_in.place, [Path(name) for _, name in parts]
-    if len(archives) == 1:
-        place, held = archives[0].name, children(folder)
-    refused = "" if inside.root else "; ".join(notes) or nothing_to_grade(place, held)
-    taken = own.files + opened.files if inside.root else ()
+    refused = "" if inside.root else "; ".join(notes) or _nothing_in(hand_in, parts, archives, folder)
+    unused = _unused(unpacked, inside)
+    taken = (*own.files, *(one for one in opened.files if one not in unused)) if inside.root else ()
     notes = hand_in.notes + (() if refused else notes + inside.notes + _unread_below(folder, inside))
-    left = own.left + opened.left
+    left = own.left + opened.left + tuple(unused.items())
     return [replace(hand_in, path=inside.root or hand_in.path, refused=refused, notes=notes, taken=taken, left=left)]
+
+
+def _nothing_in(hand_in: HandIn, parts: Sequence[tuple[Path, str]], archives: Sequence[Path], folder: Path) -> str:
+    """The sentence on files without a source: those of the only archive, or the files themselves."""
+    if len(archives) == 1:
+        return nothing_to_grade(archives[0].name, children(folder))
+    return nothing_to_grade(hand_in.place, [Path(name) for _, name in parts])
+
+
+def _unused(unpacked: Mapping[Path, Path], inside: Sources) -> dict[Path, str]:
+    """The archives of which nothing is graded, though something else is. unpacked: where each lies opened."""
+    used = {archive for archive, at in unpacked.items() if any(file.is_relative_to(at) for file in inside.files)}
+    return {
+        archive: f"{archive.name} was opened, and nothing in it is graded"
+        for archive in unpacked
+        if inside.root and archive not in used
+    }
 
 
 def _unread_below(folder: Path, inside: Sources) -> tuple[str, ...]:
@@ -412,7 +430,7 @@ def _unread_below(folder: Path, inside: Sources) -> tuple[str, ...]:
 # ---------------------------------------------------------------- the archive of a class
 
 
-def _archive(path: Path, unpacking: Unpacking) -> tuple[list[HandIn], list[Came]]:
+def _archive(path: Path, unpacking: Unpacking, asked: bool) -> tuple[list[HandIn], list[Came]]:
     """The download of a whole class, or one student's zip (sources at its root) given by itself; and every entry of it.
 
     An archive that lies among those of others is never read as a class: its owner could speak for the others.
@@ -443,7 +461,7 @@ def _archive(path: Path, unpacking: Unpacking) -> tuple[list[HandIn], list[Came]
             place=f"{path.name}/{one.place}",
             notes=one.notes + notes_on(path.name, lost.get(one.student, [])),
         )
-        for one in _folder(folder, unpacking)
+        for one in _folder(folder, unpacking, asked)
     ]
     if note := _perhaps_of_one(path, found):
         found = [replace(one, notes=(*one.notes, note)) for one in found]
@@ -485,7 +503,7 @@ def _lost(refused: Sequence[RefusedMember], wrappers: tuple[str, ...]) -> dict[s
     return found
 
 
-def _alone(path: Path, unpacking: Unpacking) -> tuple[list[HandIn], list[Came]] | None:
+def _alone(path: Path, unpacking: Unpacking, asked: bool) -> tuple[list[HandIn], list[Came]] | None:
     """What the archive that lies alone in a folder holds, where a platform or nbgrader put a class together, or several in it wrote the
     same kernel; else it is one's."""
     within = telling(path)
@@ -494,7 +512,7 @@ def _alone(path: Path, unpacking: Unpacking) -> tuple[list[HandIn], list[Came]] 
     if named(within[0].name) is not None:
         return None
     try:
-        found, came = _archive(within[0], unpacking)
+        found, came = _archive(within[0], unpacking, asked)
     except Unusable:
         return None
     several = len({one.student for one in found}) > 1

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 import subprocess
 import sys
 from datetime import UTC, datetime
@@ -44,6 +45,12 @@ def test_the_newest_commit_tells_the_time(clone, tmp_path):
     assert committed(clone) == WHEN
     git(clone, "checkout", "-q", "--detach")
     assert committed(clone) == WHEN
+
+
+def test_a_clone_whose_grader_was_deleted_has_its_time(clone, tmp_path):
+    shutil.rmtree(clone / "grader")
+    (found,) = collect(clone.parent, tmp_path / "w")
+    assert (found.student, found.submitted) == ("lab-1-ann", WHEN)
 
 
 def test_what_students_were_given_is_no_loss(tmp_path):

@@ -239,3 +239,26 @@ def test_a_name_of_canvas_that_can_be_read_in_two_ways_is_told(tmp_path):
     found = collect(delivered(tmp_path, {"group_3_90001_55_w8a8.py": A, "doe_90002_56_dds.py": C}), tmp_path / "w").hand_ins
     (note,) = [note for one in found for note in one.notes]
     assert note == "group_3_90001_55_w8a8.py may also be Canvas user 90001's, if the name of the student or group ends with _3"
+
+
+def test_no_student_names_an_assignment(tmp_path):
+    """In a plain class in a folder called submitted/, not by folders nor by stamps of one's own; in nbgrader's, by what it collected."""
+    of_eve = {"eve/w8a8/k.py": A, "eve/Lab 1 bonus/k.py": C, "eve/w8a8/timestamp.txt": STAMP}
+    plain = {"ann/w8a8.py": A, "ben/dds.py": C, "cy/w8a8.py": A, **of_eve}
+    found = collect(delivered(tmp_path / "plain" / "submitted", plain), tmp_path / "w").hand_ins
+    assert {(one.student, one.assignment, one.submitted, work_of(one)) for one in found} == {
+        ("ann", "", None, "a"), ("ben", "", None, "c"), ("cy", "", None, "a"), ("eve", "", None, "ac")
+    }
+    both = {"submitted/ann/lab1/w8a8.py": A, "submitted/ben/lab1/w8a8.py": A, "submitted/ben/lab2/dds.py": C, "submitted/cy/lab2/dds.py": C}
+    for more in ({"gradebook.db": ""}, {f"submitted/{one}/timestamp.txt": STAMP for one in ("ann/lab1", "ben/lab2")}):
+        folder = delivered(tmp_path / f"nbgraders {len(more)}", {**both, **more}) / "submitted"
+        assert sorted((one.student, one.assignment) for one in collect(folder, tmp_path / "w").hand_ins if one.taken) == [
+            ("ann", "lab1"), ("ben", "lab1"), ("ben", "lab2"), ("cy", "lab2")
+        ]
+
+
+def test_an_archive_of_which_nothing_is_graded_is_left_out(tmp_path):
+    files = {"ann/w8a8.py": A, "ann/dds.zip": {"dds.py": C}, "ann/handout.zip": {"w8a8.py": STUB}, "ben/dds.py": C}
+    ann = next(one for one in collect(delivered(tmp_path, files), tmp_path / "w").hand_ins if one.student == "ann")
+    assert [file.name for file in ann.taken] == ["w8a8.py", "dds.zip"]
+    assert [(file.name, why) for file, why in ann.left] == [("handout.zip", "handout.zip was opened, and nothing in it is graded")]

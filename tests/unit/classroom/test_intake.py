@@ -78,6 +78,7 @@ def test_who_has_no_folder_for_the_only_assignment_is_no_reason_for_another_one(
 def test_of_several_assignments_nobody_in_no_folder_is_lost(tmp_path):
     """No kernel is nothing for each of them; a kernel beside their folders is graded all the same, and its page says for what."""
     root = write(tmp_path / "submitted", "ann/kernels/w8a8.py", "ben/other/w8a8.py", "fay/w8a8.py")
+    write(tmp_path, "gradebook.db")
     (root / "eve").mkdir()
     found = collect(root, tmp_path / "w")
     assert [(one.assignment, one.taken) for one in found if one.student == "eve"] == [("kernels", ()), ("other", ())]

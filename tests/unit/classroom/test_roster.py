@@ -260,3 +260,21 @@ def test_a_label_that_is_one_rows_login_and_anothers_id_is_nobodys(tmp_path):
 def test_only_a_line_ends_a_row(tmp_path, end):
     (tmp_path / "r.csv").write_text(f"login,name\r\nann,Ann{end}Lo\r\nben,Ben\r\n", encoding="utf-8", newline="")
     assert [one.login for one in load_roster(tmp_path / "r.csv").people] == ["ann", "ben"]
+
+
+@pytest.mark.parametrize(
+    ("names", "logins"),
+    [
+        (("Team A-Ann Lovelace_901", "Team A-Cat Wei_902", "Team-2-Ben Bénet_903", "Team-2-Who Else_904"), ["ann", "cat", "ben", None]),
+        (("Team A-Wei Zhang_504", "Default group-Wei Zhang_505"), ["dan", "eve"]),
+        (("Anne-Cat Wei_901", "Ben Bénet_902", "Ann Lovelace_903"), [None, "ben", "ann"]),
+    ],
+    ids=["teams", "by number", "a name with a hyphen"],
+)
+def test_members_of_moodles_teams_are_found(roster, names, logins):
+    """Where teams hand in, Moodle writes the team's name and a hyphen before each name."""
+    parts = [name.rpartition("_") for name in names]
+    found = on_roster([replace(hand_in(student, place=student), platform="moodle", number=number) for student, _, number in parts],
+                      replace(roster, people=tuple(replace(one, moodle_id=one.moodle_id if one.login in ("dan", "eve") else "")
+                                                   for one in roster.people)))
+    assert [one.student if one.label else None for one in found] == logins
