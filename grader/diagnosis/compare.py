@@ -36,7 +36,7 @@ def compare(run: Run) -> list[Observation]:
     found = check_programs(run)
     followed = list(followed_programs(run))
     placed, moved = put_right(run, [products for _, products in followed], found)
-    strides = any(one.aspect.startswith("stride") for one in placed)  # which explain what is missing
+    strides = any(one.wrong_stride for one in placed)  # which explain what is missing
     found = placed if strides else [*found, *placed]
     if any(one.aspect == "order" for one in placed):  # nothing else of a tile is certain before
         return first_of_each(found)
@@ -67,24 +67,26 @@ def _of_program(run: Run, stores: list[Node], products: Products) -> list[Observ
     if left_over := check_left_over(run, products, stores):  # nothing else of this tile is certain before
         return left_over
     everything = _with_lost(run, stores, products)
-    places, kept = _places(run, stores, everything), check_reset(run, products, stores)
+    placed, rows = store_axes(products.store, run.strides) is not None, check_rows(run, everything)
+    meant = placed or not any(one.of_an_element for one in rows)  # else no element of Y is certain
+    rows = rows if placed else [one for one in rows if not one.of_an_element]
+    places, kept = rows or _places(run, stores, everything, placed), check_reset(run, products, stores)
     exactly, roughly = adds_up(products)
     summed = [] if exactly else check_precision(run, products)
     if any(one.aspect == "again" for one in kept) or not (exactly or roughly or summed):
         return [*places, *kept]
     found = [*places, *kept, *_numbers(run, products, everything, [*places, *kept], summed)]
     sides = {one.side[1] for one in places if one.column == "rows"}
-    if sides == {"left", "right"}:  # which row of Y is meant is not known either
+    if sides == {"left", "right"} or not meant:  # which row of Y is meant is not known either
         found = [one for one in found if one.column != "scale"]
     found = found or check_masks(run, products)
     return found or (check_precision(run, products) if run.expected.weight is None else [])
 
 
-def _places(run: Run, stores: list[Node], everything: Products) -> list[Observation]:
-    """The rows of the products, else their k, else how often each k is met."""
-    if found := check_rows(run, everything) or check_k(run, everything):
+def _places(run: Run, stores: list[Node], everything: Products, placed: bool) -> list[Observation]:
+    """The k of the products, else how often each k is met. placed: whether the stores follow Y's strides."""
+    if found := check_k(run, everything):
         return found
-    placed = store_axes(everything.store, run.strides) is not None  # else the element of Y is not certain
     whole = everything.program != run.cut_off and (len(stores) == 1 or all(store.op == "store" for store in stores))
     counted = check_counts(run, [everything]) if placed and whole and run.config.split_k == 1 else []
     return (check_steps(run, everything) or counted) if counted else []

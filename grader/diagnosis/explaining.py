@@ -115,20 +115,26 @@ def _merged(launches: Sequence[_Launch], catalogued: frozenset[str]) -> list[Obs
     """Each column and aspect once, its coefficients with the names that two launches of different sizes agree on.
 
     What a later launch shows in a column that an earlier one has shown already follows from that, save for addresses: other
-    layouts have strides of their own. Seen from stores that are astray, the operands begin in other rows.
+    layouts have strides of their own. Seen from stores that are astray, the operands begin in other rows; and where one launch shows the
+    wrong stride of the stores, another one misses elements for that reason.
     """
     found: list[Observation] = []
+    spaced = any(one.wrong_stride for launch in launches for one in launch.observations)
     for launch in launches:
         if any(one.aspect == "order" for one in found):  # which explains whatever stands elsewhere
             break
         known = {one.side for one in found}
-        astray = any(one.misplaced for one in found)
+        missing = spaced and {one.key for one in launch.observations} & {
+            ("programs", "missing"),
+            ("programs", "shared"),
+        }
+        astray = bool(missing) or any(one.misplaced for one in found)
         twice = any(one.aspect == "twice" for one in found)  # of which one is multiplied with what belongs to another k
         found += [
             _agreed(one, launch, launches, catalogued)
             for one in launch.observations
-            if not (astray and (one.column in ("count", "scale") or one.aspect.endswith((" place", " begin"))))
-            if not (twice and one.column == "scale")
+            if not (astray and (one.column in ("count", "scale") or one.of_an_element))
+            if not ((twice and one.column == "scale") or (missing and one.column == "programs"))
             if one.column not in {column for column, _ in known} or (one.astray and one.side not in known)
         ]
     return first_of_each(found)

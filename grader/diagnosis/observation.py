@@ -108,6 +108,16 @@ class Observation:
         return self.column in ("store", "rows", "k", "index")
 
     @property
+    def of_an_element(self) -> bool:
+        """Whether it goes by which element of Y a product is meant for."""
+        return self.aspect.endswith((" place", " begin"))
+
+    @property
+    def wrong_stride(self) -> bool:
+        """Whether the rows or columns of a product are known to be stored too far apart, or too near."""
+        return self.column == "store" and self.aspect.startswith("stride")
+
+    @property
     def misplaced(self) -> bool:
         """Whether sums are known to be stored elsewhere than they belong."""
         return self.key == ("store", "place") or (
@@ -122,8 +132,9 @@ class Observation:
         return replace(self, numbers=tuple(Number(one.value, one.names & same.names) for one, same in both))
 
     def text(self, place: str) -> str:
-        """The sentence. place: the line in the student's words."""
-        where = [f"{place} (look here first)" if self.hedged else place]
+        """The sentence: what was measured, behind the line to look at first, which need not be the one at fault. place: that line in the
+        student's words."""
+        where = [place]
         if self.variable and not self.hedged:
             where.append(f"`{self.variable}`")
         if self.case:

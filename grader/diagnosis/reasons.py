@@ -48,11 +48,11 @@ def _diagnosis(failure: Failure, observations: Sequence[Observation]) -> Diagnos
 
 
 def place(source: KernelSource, observation: Observation) -> str:
-    """An observation's line in the student's words."""
+    """An observation's line in the student's words: where to look first, for what is at fault was not measured."""
     if observation.line is None:
         return source.path.name
     called = f", called in {source.locate(observation.caller)}" if observation.caller is not None else ""
-    return f"{source.locate(observation.line)}{called}"
+    return f"{source.locate(observation.line)} (look here first){called}"
 
 
 def _comes_first(failure: Failure, observations: Sequence[Observation]) -> bool:

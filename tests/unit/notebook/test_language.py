@@ -202,11 +202,12 @@ def _known_mistakes() -> Iterator[tuple[str, Mistake]]:
 
 SEEN = Observation("value", "left", 7, "X[0, 3] is multiplied as 3", "4", variable="q", program=0, iteration=1, case="one_tile")
 SEEN_IN_CHINESE = "用例 `one_tile`，程序 0，第 1 轮（从 0 数起）：X[0, 3] 是当作 3 去乘的，应为：4"
+FIRST, FIRST_IN_CHINESE = " (look here first)", "（先看这里）"
 PLACES = [
-    ("`f`, line 45", "`f` 第 45 行"),
-    ("`f` (step 2), line 45", "`f`（第 2 步）第 45 行"),
-    ("`f`, line 45, called in `g`, line 9", "`f` 第 45 行，在 `g` 第 9 行调用"),
-    ("`f`, line 45, called in `g` (step 2), line 9", "`f` 第 45 行，在 `g`（第 2 步）第 9 行调用"),
+    (f"`f`, line 45{FIRST}", f"`f` 第 45 行{FIRST_IN_CHINESE}"),
+    (f"`f` (step 2), line 45{FIRST}", f"`f`（第 2 步）第 45 行{FIRST_IN_CHINESE}"),
+    (f"`f`, line 45{FIRST}, called in `g`, line 9", f"`f` 第 45 行{FIRST_IN_CHINESE}，在 `g` 第 9 行调用"),
+    (f"`f`, line 45{FIRST}, called in `g` (step 2), line 9", f"`f` 第 45 行{FIRST_IN_CHINESE}，在 `g`（第 2 步）第 9 行调用"),
 ]
 
 
@@ -217,7 +218,8 @@ def test_what_a_known_mistake_does_is_told_in_chinese():
     for _, known in told:
         what, hint = in_chinese(known.says), known.hint and f"（{in_chinese(known.hint)}）"
         seen = replace(SEEN, what=known.says, hint=known.hint)
-        assert in_chinese(seen.text("`f`, line 45")) == f"`f` 第 45 行，`q`，{SEEN_IN_CHINESE}。这样的 kernel 结果与它相同：{what}{hint}"
+        place, chinese = PLACES[0]
+        assert in_chinese(seen.text(place)) == f"{chinese}，`q`，{SEEN_IN_CHINESE}。这样的 kernel 结果与它相同：{what}{hint}"
 
 
 @pytest.mark.parametrize(("place", "chinese"), PLACES)
@@ -230,8 +232,8 @@ def test_where_to_look_first_stands_after_the_line(place, chinese):
     ):
         look = replace(seen, hedged=True)
         assert in_chinese(seen.text(place)) == f"{chinese}，`q`，{said}"
-        assert in_chinese(look.text(place)) == f"{chinese}（先看这里），{said}"
-        assert in_chinese(replace(look, what=what).text(place)) == f"{chinese}（先看这里），{said}{named}"
-        assert in_chinese(replace(look, what=what, hint=hint).text(place)) == f"{chinese}（先看这里），{said}{named}（{in_chinese(hint)}）"
+        assert in_chinese(look.text(place)) == f"{chinese}，{said}"
+        assert in_chinese(replace(look, what=what).text(place)) == f"{chinese}，{said}{named}"
+        assert in_chinese(replace(look, what=what, hint=hint).text(place)) == f"{chinese}，{said}{named}（{in_chinese(hint)}）"
     where = replace(SEEN, hedged=True, program=None, iteration=None)
-    assert in_chinese(where.text(place)).startswith(f"{chinese}（先看这里），出现在 `one_tile`：")
+    assert in_chinese(where.text(place)).startswith(f"{chinese}，出现在 `one_tile`：")
