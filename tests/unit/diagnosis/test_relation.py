@@ -365,10 +365,10 @@ def test_what_is_missing_is_not_always_the_grids(name, place, tmp_path):
 @pytest.mark.parametrize(
     ("name", "along", "place"),
     [
-        ("w8a8_grid2d", "BLOCK_N", "w8a8.py line 22 (look here first), in `all_tails`: no program stores rows 0:33, columns 64:80 of Y: going by the "
-         "others, program 3 would"),
-        ("w8a8_bf16_dot", "BN", "w8a8.py line 31 (look here first), in `all_tails`: no program stores rows 0:33, columns 64:80 of Y: going by the "
-         "others, program (0, 2) would"),
+        ("w8a8_grid2d", "BLOCK_N", "w8a8.py line 22 (look here first), in `all_tails`: no program stores rows 0:33, columns 64:80 of Y: "
+         "going by the others, program 3 would"),
+        ("w8a8_bf16_dot", "BN", "w8a8.py line 31 (look here first), in `all_tails`: no program stores rows 0:33, columns 64:80 of Y: "
+         "going by the others, program (0, 2) would"),
     ],
 )
 def test_what_programs_beyond_the_grid_would_store_is_the_grids(name, along, place, tmp_path):
