@@ -247,9 +247,7 @@ def on_roster(hand_ins: Iterable[HandIn], roster: Roster) -> list[HandIn]:
     all be one row by their names."""
     hand_ins = list(hand_ins)
     people = [roster.whose(one) for one in hand_ins]
-    members = [_in_a_team(one, roster) if one.platform == "moodle" else None for one in hand_ins]
-    if 2 * sum(map(bool, members)) > sum(one.platform == "moodle" for one in hand_ins):  # one hyphen is part of a name
-        people = [person or member for person, member in zip(people, members, strict=True)]
+    people = [person or member for person, member in zip(people, _members(hand_ins, roster), strict=True)]
     clones = _beginning([one.student for one in hand_ins if one.platform == "clone"])
     claims: dict[str, list[HandIn]] = {}
     for one, person in zip(hand_ins, people, strict=True):
@@ -270,11 +268,23 @@ def on_roster(hand_ins: Iterable[HandIn], roster: Roster) -> list[HandIn]:
     return placed
 
 
+def _members(hand_ins: Sequence[HandIn], roster: Roster) -> list[Person | None]:
+    """The rows of members of teams: where teams hand in, Moodle puts a team's name and a hyphen before each name. None where not all
+    names have one, or few of what follows are names of the roster: then a hyphen is part of a name."""
+    of_moodle = [one for one in hand_ins if one.platform == "moodle"]
+    found = [_in_a_team(one, roster) if one.platform == "moodle" else None for one in hand_ins]
+    known = sum(map(bool, found))
+    teams = known > 1 and 2 * known > len(of_moodle) and all("-" in one.student for one in of_moodle)
+    return found if teams else [None] * len(found)
+
+
 def _in_a_team(hand_in: HandIn, roster: Roster) -> Person | None:
-    """The row of a member of a team: where teams hand in, Moodle puts the team's name and a hyphen before each name."""
+    """The row that has the platform's number, or alone the longest name that follows a hyphen."""
     words = hand_in.student.split("-")
-    rest = (replace(hand_in, student="-".join(words[at:])) for at in range(1, len(words)))
-    return next((person for one in rest if (person := roster.whose(one))), None)
+    for rest in ("-".join(words[at:]) for at in range(1, len(words))):
+        if (person := roster.whose(replace(hand_in, student=rest))) and _same_name(person.name, rest):
+            return person
+    return None
 
 
 def _beginning(names: Sequence[str]) -> str:

@@ -67,10 +67,8 @@ def _of_program(run: Run, stores: list[Node], products: Products) -> list[Observ
     if left_over := check_left_over(run, products, stores):  # nothing else of this tile is certain before
         return left_over
     everything = _with_lost(run, stores, products)
-    placed, rows = store_axes(products.store, run.strides) is not None, check_rows(run, everything)
-    meant = placed or not any(one.of_an_element for one in rows)  # else no element of Y is certain
-    rows = rows if placed else [one for one in rows if not one.of_an_element]
-    places, kept = rows or _places(run, stores, everything, placed), check_reset(run, products, stores)
+    places, meant = _places(run, stores, everything)
+    kept = check_reset(run, products, stores)
     exactly, roughly = adds_up(products)
     summed = [] if exactly else check_precision(run, products)
     if any(one.aspect == "again" for one in kept) or not (exactly or roughly or summed):
@@ -83,13 +81,18 @@ def _of_program(run: Run, stores: list[Node], products: Products) -> list[Observ
     return found or (check_precision(run, products) if run.expected.weight is None else [])
 
 
-def _places(run: Run, stores: list[Node], everything: Products, placed: bool) -> list[Observation]:
-    """The k of the products, else how often each k is met. placed: whether the stores follow Y's strides."""
-    if found := check_k(run, everything):
-        return found
+def _places(run: Run, stores: list[Node], everything: Products) -> tuple[list[Observation], bool]:
+    """The rows of the products, else their k, else how often each k is met; and whether it is certain which elements of Y are meant: where
+    stores do not follow Y's strides, rows that seem wrong may be those of others."""
+    placed = store_axes(everything.store, run.strides) is not None
+    rows = check_rows(run, everything)
+    certain = [one for one in rows if placed or not one.of_an_element]
+    meant = len(certain) == len(rows)
+    if found := certain or check_k(run, everything):
+        return found, meant
     whole = everything.program != run.cut_off and (len(stores) == 1 or all(store.op == "store" for store in stores))
     counted = check_counts(run, [everything]) if placed and whole and run.config.split_k == 1 else []
-    return (check_steps(run, everything) or counted) if counted else []
+    return (check_steps(run, everything) or counted) if counted else [], meant
 
 
 def _numbers(

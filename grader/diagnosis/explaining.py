@@ -123,21 +123,25 @@ def _merged(launches: Sequence[_Launch], catalogued: frozenset[str]) -> list[Obs
     for launch in launches:
         if any(one.aspect == "order" for one in found):  # which explains whatever stands elsewhere
             break
-        known = {one.side for one in found}
-        missing = spaced and {one.key for one in launch.observations} & {
-            ("programs", "missing"),
-            ("programs", "shared"),
-        }
-        astray = bool(missing) or any(one.misplaced for one in found)
-        twice = any(one.aspect == "twice" for one in found)  # of which one is multiplied with what belongs to another k
+        known, before = {one.side for one in found}, tuple(found)
+        missing = spaced and any(one.column == "programs" for one in launch.observations)
         found += [
             _agreed(one, launch, launches, catalogued)
             for one in launch.observations
-            if not (astray and (one.column in ("count", "scale") or one.of_an_element))
-            if not ((twice and one.column == "scale") or (missing and one.column == "programs"))
+            if not _explained(one, before, missing)
             if one.column not in {column for column, _ in known} or (one.astray and one.side not in known)
         ]
     return first_of_each(found)
+
+
+def _explained(one: Observation, found: Sequence[Observation], missing: bool) -> bool:
+    """Whether an observation follows from what was found in other launches. missing: whether elements are missing in this one because of
+    the stride of the stores."""
+    if missing and one.column == "programs":
+        return True
+    astray = missing or any(other.misplaced for other in found)
+    twice = any(other.aspect == "twice" for other in found)  # of which one is multiplied with what belongs to another k
+    return (astray and one.by_place) or (twice and one.column == "scale")
 
 
 def _agreed(one: Observation, launch: _Launch, launches: Sequence[_Launch], catalogued: frozenset[str]) -> Observation:

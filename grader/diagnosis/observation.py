@@ -113,6 +113,11 @@ class Observation:
         return self.aspect.endswith((" place", " begin"))
 
     @property
+    def by_place(self) -> bool:
+        """Whether it follows from sums that are stored elsewhere than they belong."""
+        return self.column in ("count", "scale") or self.of_an_element
+
+    @property
     def wrong_stride(self) -> bool:
         """Whether the rows or columns of a product are known to be stored too far apart, or too near."""
         return self.column == "store" and self.aspect.startswith("stride")

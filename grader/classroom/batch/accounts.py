@@ -136,12 +136,19 @@ def _instead(path: Path | None, read: Sequence[Mapping[str, Path]], asked: Abstr
     others = set[str]()
     for lab_id, other in (each for files in read for each in files.items()):
         if get_lab(lab_id).kernel in kernels:
-            if path is None or filecmp.cmp(path, other, shallow=False):
+            if path is None or _alike(path, other):
                 return None
             others.add(other.name)
     if others:
         return "superseded", f"its kernel is taken from {' and '.join(sorted(others))}"
     return ("not asked for", "") if kernels and not kernels & asked else None
+
+
+def _alike(one: Path, other: Path) -> bool:
+    try:
+        return filecmp.cmp(one, other, shallow=False)
+    except OSError:
+        return False
 
 
 def account(came: Iterable[Came], hand_ins: Sequence[HandIn], standings: Sequence[Standing]) -> list[Accounted]:

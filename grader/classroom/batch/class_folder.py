@@ -4,11 +4,20 @@ from __future__ import annotations
 
 import os
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 
 from grader.classroom.batch.accounts import SYSTEMS
-from grader.classroom.batch.folders import are_of_several, children, is_archive, is_folder, is_repository, levels
+from grader.classroom.batch.folders import (
+    are_of_several,
+    children,
+    is_archive,
+    is_folder,
+    is_repository,
+    levels,
+    may_be_work,
+)
 from grader.classroom.batch.platforms import named
 from grader.labs import all_labs
 from grader.reading.files import is_source
@@ -46,7 +55,8 @@ def telling(folder: Path) -> list[Path]:
 
 
 def _holds_files(folder: Path) -> bool:
-    return any(not is_folder(one) for level in levels(folder) for held in level for one in children(held))
+    below = [held for level in levels(folder) for held in level]
+    return any(is_repository(held) or not all(map(is_folder, children(held))) for held in below)
 
 
 def _is_download(folder: Path, within: Sequence[Path]) -> bool:
@@ -88,32 +98,59 @@ def class_in(path: Path) -> Path:
     return folder if of_class else path
 
 
-def assignments_in(root: Path, *, asked: bool) -> set[str]:
-    """Which folders of the students in a class's folder are assignments: all where it is nbgrader's, or where one of them is asked for.
+@dataclass(frozen=True)
+class Assignments:
+    """names: of the students' folders that are assignments. stamped: whether nbgrader's times in these count."""
 
-    It is nbgrader's where a course lies beside it, or half of the students' folders were stamped: one student's stamp is that student's
-    own. In another folder called submitted/ those are that half of the students have.
+    names: frozenset[str] = frozenset()
+    stamped: bool = False
+
+
+def assignments_in(root: Path, asked: str | None, *, submitted: bool) -> Assignments:
+    """Which folders of the students in a class's folder are assignments. asked: the one that is to be graded. submitted: whether the
+    folder has the name of nbgrader's.
+
+    Beside a course all are, and the one that is asked for is. Else nbgrader's folder is known by its form, which no student makes alone:
+    of most students it has folders and nothing else. Assignments are those folders that two students have, or that are stamped where half
+    of all folders are.
     """
-    students = [_folders_of(student) for student in children(root) if is_folder(student)]
-    stamped = sum(any(map(is_stamped, folders)) for folders in students)
-    having = Counter(folder.name for folders in students for folder in folders)
-    of_course = any((root.parent / name).exists() for name in OF_A_COURSE)
-    if asked or (root.name == SUBMITTED and (of_course or 2 * stamped >= max(1, len(students)))):
-        return set(having)
-    return {name for name, count in having.items() if root.name == SUBMITTED and 2 * count >= len(students)}
+    if submitted and any((root.parent / name).exists() for name in OF_A_COURSE):
+        return Assignments(frozenset(one.name for each in _students(root) for one in each if is_folder(one)), True)
+    students = [each for each in _students(root) if each]
+    formed = list(filter(_as_nbgrader_has_it, students))
+    folders = [one for each in formed for one in each if is_folder(one)]
+    stamped = 2 * sum(map(is_stamped, folders)) >= max(1, len(folders))
+    names = _shared(folders, stamped) if (submitted or asked) and 2 * len(formed) > len(students) else set()
+    return Assignments(frozenset(names | ({asked} if asked else set())), stamped)
 
 
-def _folders_of(student: Path) -> list[Path]:
-    """The folders in a student's; none where it cannot be read, which is told of that student alone."""
-    try:
-        return list(filter(is_folder, children(student)))
-    except OSError:
-        return []
+def _shared(folders: Sequence[Path], stamped: bool) -> set[str]:
+    """The names that two students have, and those of stamped folders where stamps count."""
+    having = Counter(one.name for one in folders)
+    return {one.name for one in folders if having[one.name] > 1 or (stamped and is_stamped(one))}
+
+
+def _as_nbgrader_has_it(within: Sequence[Path]) -> bool:
+    """Whether a student's folder has folders, and no work beside them that was not stamped."""
+    beside = any(may_be_work(one) for one in within if not is_folder(one))
+    return any(map(is_folder, within)) and (not beside or any(map(is_stamped, within)))
+
+
+def _students(root: Path) -> Iterator[list[Path]]:
+    """What each student of a class handed in: what is in the folder, or a file among others; nothing of what cannot be read."""
+    for one in children(root):
+        if is_folder(one):
+            try:
+                yield children(one)
+            except OSError:
+                yield []
+        elif may_be_work(one):
+            yield [one]
 
 
 def is_stamped(folder: Path) -> bool:
-    """Whether nbgrader's time lies there beside sources, or a student's imitation of it."""
-    return os.path.lexists(folder / TIMESTAMP) and any(map(is_source, children(folder)))
+    """Whether nbgrader's time lies there beside something else, or a student's imitation of it."""
+    return is_folder(folder) and os.path.lexists(folder / TIMESTAMP) and len(children(folder)) > 1
 
 
 def why_of_others(folder: Path) -> str:

@@ -57,12 +57,14 @@ def unpack_here(archive: Path, target: Path, max_bytes: int) -> list[RefusedMemb
 class Unpacking:
     """Where archives are unpacked and files put together, and by what.
 
-    assignments: the names of a student's folders that are assignments. room: the bytes to which one hand-in's archives may be unpacked.
+    assignments: the names of a student's folders that are assignments; stamped: nbgrader's times in these count, too. room: the bytes
+    to which one hand-in's archives may be unpacked.
     """
 
     workspace: Path
     unpack: Unpack
     assignments: AbstractSet[str] = frozenset()
+    stamped: bool = False
     room: int = MAX_STUDENT_BYTES
     _numbers: Iterator[int] = field(default_factory=itertools.count)
 
@@ -73,12 +75,12 @@ class Unpacking:
         folder.mkdir(parents=True)
         return folder
 
-    def all(self, archives: Sequence[Path], name: str) -> tuple[Path, Mapping[Path, Path], Sources]:
+    def all(self, archives: Sequence[Path], name: str, *, ordered: bool) -> tuple[Path, Mapping[Path, Path], Sources]:
         """One student's archives, unpacked side by side: the folder, where in it each was unpacked, and which were not.
 
-        The newest come first: of files of one name, those count.
+        The newest come first: of files of one name, those count. ordered: the archives come so.
         """
-        chosen, left = newest_of(list(archives))
+        chosen, left = newest_of(list(archives), ordered=ordered)
         folder, notes = self.fresh(name), list(dict.fromkeys(why for _, why in left))
         taken: dict[Path, Path] = {}
         for number, archive in enumerate(chosen):
@@ -134,26 +136,38 @@ def source_root(folder: Path, unpacking: Unpacking, wanted: Callable[[Path], boo
 
     If they lie in several folders, they are copied into one.
     """
-    chosen: list[Path] = []
-    untouched: list[Path] = []
+    chosen: list[tuple[Path, str]] = []
+    clones: dict[Path, list[tuple[Path, str]]] = {}
     for level in levels(folder):
-        clones = list(filter(is_repository, level))
-        begun = next((clone for clone in clones if not all(map(without_work, _places(clone)))), None)
-        if begun is not None and not chosen:
-            return _work_in(begun, unpacking)
-        untouched += clones
-        found = [file for candidate in level for file in children(candidate) if is_source(file)]
+        found = _sources_in(level, clones)
         if chosen:
-            known = begun_in(chosen)
-            chosen += [file for file in found if _brings(begun_in([file]), known)]
-        elif any(map(wanted, found)):
+            known = begun_in(file for file, _ in chosen)
+            chosen += [part for part in found if _brings(begun_in([part[0]]), known)]
+        elif any(wanted(file) for file, _ in found):
             chosen = found
-    if untouched and not any(map(is_work, chosen)):
-        return _work_in(untouched[0], unpacking)
-    roots = {file.parent for file in chosen}
-    if len(roots) > 1:
-        return copied([(file, file.name) for file in chosen[:MAX_LISTED]], unpacking.fresh(folder.name))
-    return Sources(next(iter(roots), None), tuple(chosen))
+    if clones and not any(is_work(file) for file, _ in chosen):
+        return _work_in(next(iter(clones)), unpacking)
+    roots = {file.parent for file, _ in chosen}
+    if len(roots) > 1 or any(file.name != name for file, name in chosen):
+        return copied(chosen[:MAX_LISTED], unpacking.fresh(folder.name))
+    return Sources(next(iter(roots), None), tuple(file for file, _ in chosen))
+
+
+def _sources_in(level: Sequence[Path], clones: dict[Path, list[tuple[Path, str]]]) -> list[tuple[Path, str]]:
+    """The sources of some folders, with names to copy them by; of repositories, which join `clones`, those that were begun, and nothing
+    that lies deeper in them."""
+    here = [one for one in level if not any(own and one.is_relative_to(clone) for clone, own in clones.items())]
+    new = {clone: _begun_in_places(clone) for clone in filter(is_repository, here)}
+    clones |= new
+    found = [(file, file.name) for one in here if one not in new for file in children(one) if is_source(file)]
+    return [part for own in new.values() for part in own] + found
+
+
+def _begun_in_places(repository: Path) -> list[tuple[Path, str]]:
+    """The files of a repository that are not as they were given out, with names that tell their places; none where all are stubs."""
+    files = _places(repository)
+    begun = [] if all(map(without_work, files)) else [file for file in files if not is_given_out(file)]
+    return [(file, _name_in_place(file, repository)) for file in begun]
 
 
 def _brings(begun: set[str], known: set[str]) -> bool:
@@ -183,8 +197,11 @@ def archives_in(folder: Path) -> list[Path]:
 
 def are_of_several(hand_ins: Iterable[Path]) -> bool:
     """Whether these folders and files are several students' and not one's: of one student's no two hold the same kernel, but where they
-    are places in the repository that students get."""
+    are places in the repository that students get. Repositories side by side are a student's each."""
     seen, places = set[str](), {Path(place).parts[0] for place in PLACES}
+    hand_ins = list(hand_ins)
+    if sum(is_repository(path) for path in hand_ins) > 1:
+        return True
     for path in hand_ins:
         below = levels(path) if path.is_dir() else ()
         sources = ([file for held in level for file in children(held) if is_source(file)] for level in below)
@@ -227,11 +244,11 @@ def is_repository(folder: Path) -> bool:
 
 
 def _work_in(repository: Path, unpacking: Unpacking) -> Sources:
-    """The files of a student's repository that are not as they were given out; all of them where nothing was begun."""
+    """The files of a student's repository in which nothing was begun: those that are not as they were given out, or all."""
     files = _places(repository)
-    begun = [file for file in files if not is_given_out(file)]
+    changed = [file for file in files if not is_given_out(file)]
     return copied(
-        [(file, _name_in_place(file, repository)) for file in begun or files], unpacking.fresh(repository.name)
+        [(file, _name_in_place(file, repository)) for file in changed or files], unpacking.fresh(repository.name)
     )
 
 

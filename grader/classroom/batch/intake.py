@@ -22,6 +22,7 @@ from grader.classroom.batch.archives import MAX_STUDENT_BYTES, MAX_TOTAL_BYTES, 
 from grader.classroom.batch.begun import begun_in, is_work, kernels_in
 from grader.classroom.batch.class_folder import (
     GRADESCOPE_METADATA,
+    SUBMITTED,
     TIMESTAMP,
     assignments_in,
     class_in,
@@ -91,12 +92,11 @@ def collect(path: Path, workspace: Path, *, assignment: str | None = None, unpac
     if not path.exists():
         raise Unusable(f"{path} does not exist; give the folder or the zip archive of the submissions")
     unpacking = Unpacking(workspace, unpack)
-    asked = assignment is not None
     if path.is_file():
-        found, came = _archive(path, unpacking, asked)
+        found, came = _archive(path, unpacking, assignment)
     else:
-        found, came = _alone(path, unpacking, asked) or (
-            _folder(class_in(path), unpacking, asked),
+        found, came = _alone(path, unpacking, assignment) or (
+            _folder(class_in(path), unpacking, assignment),
             everything_below(path),
         )
     if not any(hand_in.taken or hand_in.failed for hand_in in found):
@@ -182,17 +182,19 @@ def _disk_full(error: Exception) -> bool:
 # ---------------------------------------------------------------- whose is what lies in the folder of a class
 
 
-def _folder(root: Path, unpacking: Unpacking, asked: bool) -> list[HandIn]:
-    """The hand-ins of a class: as Gradescope lists them, or by the names of files and folders. asked: for one assignment."""
+def _folder(root: Path, unpacking: Unpacking, asked: str | None, called: str = "") -> list[HandIn]:
+    """The hand-ins of a class: as Gradescope lists them, or by the names of files and folders. asked: the assignment that is to be graded.
+    called: the folder's name, where it has another here."""
     if (root / GRADESCOPE_METADATA).is_file():
         return _gradescope(root, unpacking)
-    unpacking = replace(unpacking, assignments=assignments_in(root, asked=asked))
+    of_class = assignments_in(root, asked, submitted=SUBMITTED in (root.name, called))
+    unpacking = replace(unpacking, assignments=of_class.names, stamped=of_class.stamped)
     within = children(root)
     files = [child for child in within if not is_folder(child)]
     of_canvas = share_named(files)[0] >= 0.5 and any(named(child.name, "canvas") for child in files)
     platforms: tuple[Platform, ...] = ("moodle", "canvas") if of_canvas else ("moodle",)
     found: list[HandIn] = []
-    for whole, own in _of_files(files):
+    for whole, own in _of_files(files, list(filter(is_folder, within))):
         found += _guarded(whole, partial(_gathered, whole, own, unpacking))
     typed = {folder: folder.with_name(folder.name.replace(TYPED, FILED)) for folder in within if TYPED in folder.name}
     for folder in filter(is_folder, within):
@@ -207,13 +209,13 @@ def _folder(root: Path, unpacking: Unpacking, asked: bool) -> list[HandIn]:
     return found
 
 
-def _of_files(files: Sequence[Path]) -> Iterator[tuple[HandIn, list[tuple[Path, str]]]]:
+def _of_files(files: Sequence[Path], folders: Sequence[Path]) -> Iterator[tuple[HandIn, list[tuple[Path, str]]]]:
     """Each student's files that lie side by side with those of others, and their own names for them: a platform names all of them, and
-    one odd name among those of a plain class is none."""
+    one odd name among those of a plain class is none. folders: what lies beside them."""
     works = [file for file in files if is_source(file) or is_archive(file)]
     names = [(found, file) for file in files if (found := named(file.name))]
-    share, whose = share_named(works)
-    of_platform = share >= 0.5 or whose > 1
+    whole = [*works, *folders]
+    of_platform = 2 * sum(named(one.name) is not None for one in whole) >= len(whole)
     return _by_platform(names) if names and of_platform else _by_stem(works)
 
 
@@ -237,10 +239,11 @@ def _of_stem(own: Sequence[Path]) -> tuple[HandIn, list[tuple[Path, str]]]:
 
 def _by_platform(names: Sequence[tuple[Named, Path]]) -> Iterator[tuple[HandIn, list[tuple[Path, str]]]]:
     """Of two of a student's files with one name the later counts."""
-    platform: Platform = "canvas" if any(found.platform == "canvas" for found, _ in names) else "moodle"
+    of_moodle = [found.platform == "moodle" for found, _ in names]
+    platform: Platform = "moodle" if 2 * sum(of_moodle) > len(names) else "canvas"
     groups: dict[tuple[str, str], list[tuple[Named, Path]]] = {}
-    for found, file in names:
-        if found.platform == platform:
+    for _, file in names:  # what one student called a file may be a name of another platform's
+        if found := named(file.name, platform):
             groups.setdefault((found.student, found.number), []).append((found, file))
     for group in groups.values():
         group.sort(key=lambda one: -one[0].attachment)
@@ -262,23 +265,23 @@ def _by_platform(names: Sequence[tuple[Named, Path]]) -> Iterator[tuple[HandIn, 
 def _student(whole: HandIn, unpacking: Unpacking) -> list[HandIn]:
     """A folder named after a student is one hand-in, whatever is in it; in nbgrader's submitted/ its folders may be assignments."""
     if not whole.platform and is_folder(whole.path / ".git"):
-        whole = replace(whole, submitted=committed(whole.path))
+        whole = replace(whole, platform="clone", submitted=committed(whole.path))
     if not whole.platform and is_repository(whole.path):
         whole = replace(whole, platform="clone")
     within = children(whole.path)
     folders = list(filter(is_folder, within))
-    stamped = any(map(is_stamped, folders))  # by nbgrader, so that sources beside it are none
-    named_so = bool(folders) and all(folder.name in unpacking.assignments for folder in folders)
-    if whole.platform or not named_so or (any(map(is_source, within)) and not stamped):
+    stamped = unpacking.stamped and any(map(is_stamped, folders))  # by nbgrader, so that sources beside it are none
+    chosen = [folder for folder in folders if folder.name in unpacking.assignments]
+    if whole.platform or not chosen or (any(map(is_source, within)) and not stamped):
         return _one(whole, unpacking)
-    unpacking = replace(unpacking, room=MAX_STUDENT_BYTES // min(len(folders), MAX_ASSIGNMENTS))
+    unpacking = replace(unpacking, room=MAX_STUDENT_BYTES // min(len(chosen), MAX_ASSIGNMENTS))
     found: list[HandIn] = []
-    for folder in folders[:MAX_ASSIGNMENTS]:
-        loose = [child for child in within if not is_folder(child)] if folder is folders[0] else []
+    for folder in chosen[:MAX_ASSIGNMENTS]:
+        loose = [child for child in within if child not in chosen] if folder is chosen[0] else []
         one = replace(
             whole, assignment=folder.name, place=f"{whole.place}/{folder.name}", path=folder, holds=(folder, *loose)
         )
-        one = _at_its_time(one)
+        one = _at_its_time(one) if unpacking.stamped else replace(one, submitted=None)
         found += _guarded(one, partial(_one, one, unpacking))
     return found
 
@@ -313,13 +316,14 @@ def _gradescope(root: Path, unpacking: Unpacking) -> list[HandIn]:
     for _, entry in entries:
         for sid, *others in _submitters(entry):
             whose.setdefault(sid, set()).add(tuple(others))
+    addresses = {address for _, entry in entries for _, address, _ in _submitters(entry)}
     found: list[HandIn] = []
     for name, entry in entries:
         folder, at = root / Path(name).name, moment(entry.get(":created_at"))
         whole = HandIn(name, "", name, folder, at, platform="gradescope", holds=(folder,), read=(metadata,))
         for one in _guarded(whole, partial(_listed, whole, unpacking)):
             for sid, email, full in _submitters(entry) or [("", "", "")]:
-                own = "" if len(whose.get(sid, ())) > 1 else sid
+                own = "" if len(whose.get(sid, ())) > 1 or sid in addresses - {email} else sid
                 number = own or ("" if email else name)
                 found.append(replace(one, student=own or email or full or name, number=number, name=full, email=email))
     return found
@@ -384,7 +388,9 @@ def _gathered(hand_in: HandIn, parts: Sequence[tuple[Path, str]], unpacking: Unp
     """
     parts = [(file, name) for file, name in parts if not name.startswith(".")]
     archives = [file for file, name in parts if is_archive(Path(name)) and not file.is_symlink()]
-    folder, unpacked, opened = unpacking.all(archives, f"{hand_in.student} {hand_in.place}")
+    folder, unpacked, opened = unpacking.all(
+        archives, f"{hand_in.student} {hand_in.place}", ordered=bool(hand_in.platform)
+    )
     if refused := why_of_others(folder):
         return [replace(hand_in, refused=refused, left=tuple((file, refused) for file, _ in parts))]
     own = copied([(file, name) for file, name in parts if is_source(Path(name)) or file.is_symlink()], folder)
@@ -392,8 +398,8 @@ def _gathered(hand_in: HandIn, parts: Sequence[tuple[Path, str]], unpacking: Unp
     inside = inside if inside.root else source_root(folder, unpacking)
     notes = own.notes + opened.notes
     refused = "" if inside.root else "; ".join(notes) or _nothing_in(hand_in, parts, archives, folder)
-    unused = _unused(unpacked, inside)
-    taken = (*own.files, *(one for one in opened.files if one not in unused)) if inside.root else ()
+    unused = _unused(unpacked, inside, own.files)
+    taken = tuple(one for one in (*own.files, *opened.files) if one not in unused) if inside.root else ()
     notes = hand_in.notes + (() if refused else notes + inside.notes + _unread_below(folder, inside))
     left = own.left + opened.left + tuple(unused.items())
     return [replace(hand_in, path=inside.root or hand_in.path, refused=refused, notes=notes, taken=taken, left=left)]
@@ -406,14 +412,16 @@ def _nothing_in(hand_in: HandIn, parts: Sequence[tuple[Path, str]], archives: Se
     return nothing_to_grade(hand_in.place, [Path(name) for _, name in parts])
 
 
-def _unused(unpacked: Mapping[Path, Path], inside: Sources) -> dict[Path, str]:
-    """The archives of which nothing is graded, though something else is. unpacked: where each lies opened."""
+def _unused(unpacked: Mapping[Path, Path], inside: Sources, own: Sequence[Path]) -> dict[Path, str]:
+    """The archives of which nothing is graded, though something else is, and the files beside archives that are graded instead of them.
+    unpacked: where each lies opened."""
+    if inside.root is None:
+        return {}
     used = {archive for archive, at in unpacked.items() if any(file.is_relative_to(at) for file in inside.files)}
-    return {
-        archive: f"{archive.name} was opened, and nothing in it is graded"
-        for archive in unpacked
-        if inside.root and archive not in used
-    }
+    left = {one: f"{one.name} was opened, and nothing in it is graded" for one in unpacked if one not in used}
+    if all(any(file.is_relative_to(at) for at in unpacked.values()) for file in inside.files):
+        left |= {one: f"{one.name} holds no work; what is in an archive is graded" for one in own}
+    return left
 
 
 def _unread_below(folder: Path, inside: Sources) -> tuple[str, ...]:
@@ -430,7 +438,7 @@ def _unread_below(folder: Path, inside: Sources) -> tuple[str, ...]:
 # ---------------------------------------------------------------- the archive of a class
 
 
-def _archive(path: Path, unpacking: Unpacking, asked: bool) -> tuple[list[HandIn], list[Came]]:
+def _archive(path: Path, unpacking: Unpacking, asked: str | None) -> tuple[list[HandIn], list[Came]]:
     """The download of a whole class, or one student's zip (sources at its root) given by itself; and every entry of it.
 
     An archive that lies among those of others is never read as a class: its owner could speak for the others.
@@ -461,7 +469,7 @@ def _archive(path: Path, unpacking: Unpacking, asked: bool) -> tuple[list[HandIn
             place=f"{path.name}/{one.place}",
             notes=one.notes + notes_on(path.name, lost.get(one.student, [])),
         )
-        for one in _folder(folder, unpacking, asked)
+        for one in _folder(folder, unpacking, asked, path.stem if folder == top else "")
     ]
     if note := _perhaps_of_one(path, found):
         found = [replace(one, notes=(*one.notes, note)) for one in found]
@@ -503,7 +511,7 @@ def _lost(refused: Sequence[RefusedMember], wrappers: tuple[str, ...]) -> dict[s
     return found
 
 
-def _alone(path: Path, unpacking: Unpacking, asked: bool) -> tuple[list[HandIn], list[Came]] | None:
+def _alone(path: Path, unpacking: Unpacking, asked: str | None) -> tuple[list[HandIn], list[Came]] | None:
     """What the archive that lies alone in a folder holds, where a platform or nbgrader put a class together, or several in it wrote the
     same kernel; else it is one's."""
     within = telling(path)

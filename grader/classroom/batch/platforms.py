@@ -25,7 +25,7 @@ class NamePattern:
 NAME_PATTERNS = (
     NamePattern(
         "moodle",
-        r"(?P<name>.+)_(?P<number>\d+)_assignsubmission_(file|onlinetext)(_(?P<file>.+)?)?",
+        r"(?P<name>.+?)_(?P<number>\d+)_assignsubmission_(file|onlinetext)(_(?P<file>.+)?)?",
         "{name}",
         "moodle participant {number}",
     ),

@@ -70,10 +70,16 @@ def remember(journal: Journal, key: str, path: Path, content: Content | Refusal)
 def _moved(content: Content | Refusal, to: Path, since: Path) -> Content | Refusal:
     """The same, found below `to` instead of `since`."""
     if isinstance(content, Refusal):
-        return content
+        return _refusal_moved(content, to, since)
     submission = content.submission
     labs = {
-        lab_id: replace(one, path=to / one.path.relative_to(since)) if isinstance(one, KernelSource) else one
+        lab_id: replace(one, path=to / one.path.relative_to(since))
+        if isinstance(one, KernelSource)
+        else _refusal_moved(one, to, since)
         for lab_id, one in submission.labs.items()
     }
     return replace(content, submission=replace(submission, path=to / submission.path.relative_to(since), labs=labs))
+
+
+def _refusal_moved(refusal: Refusal, to: Path, since: Path) -> Refusal:
+    return refusal if refusal.path is None else replace(refusal, path=to / refusal.path.relative_to(since))

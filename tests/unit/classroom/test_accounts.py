@@ -214,6 +214,8 @@ def test_folders_of_a_student_name_no_column(tmp_path):
     assert Counter(found.values())["graded"] == 2
     assert found["zoe/lab1/timestamp.txt"] == "left out"
     shutil.move(root, tmp_path / "submitted")
+    assert {one.assignment for one in collect(tmp_path / "submitted", tmp_path / "w").hand_ins} == {""}
+    write(tmp_path, "gradebook.db")
     assert ("zoe", "lab1") in {(one.student, one.assignment) for one in collect(tmp_path / "submitted", tmp_path / "w").hand_ins}
     assert fates(tmp_path / "submitted", tmp_path)["zoe/lab1/timestamp.txt"] == "read for names and times"
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import json
+import os
 import time
 import zipfile
 from dataclasses import replace
@@ -116,6 +117,36 @@ DELIVERIES = {
          "ben/dds.py": C}, {"ann": "a", "ben": "c"}
     ),
     "long names of three bytes a letter": ({f"ann/{'甲' * 40}/{'乙' * 60}.py": A, f"ann/{'丙' * 40}/{'乙' * 60}.py": B}, {"ann": "ab"}),
+    "two names that Canvas could have given": (
+        {**{f"s{i}.py": A for i in range(8)}, "smith_2024_1_w8a8.py": A, "li_2023_2_dds.py": C},
+        {**{f"s{i}": "a" for i in range(8)}, "smith_2024_1_w8a8": "a", "li_2023_2_dds": "c"}
+    ),
+    "such a name beside folders": (
+        {"ann/w8a8.py": A, "ben/dds.py": C, "smith_2024_1_w8a8.py": A, "li.py": C},
+        {"ann": "a", "ben": "c", "smith_2024_1_w8a8": "a", "li": "c"}
+    ),
+    "another platform's name within a name": (
+        {"doe_1_10_w8a8.py": A, "eve_2_11_Eve Lo_905_assignsubmission_file_w8a8.py": A, "roe_3_12_dds.py": C},
+        {"doe_1": "a", "eve_2": "a", "roe_3": "c"}
+    ),
+    "Moodle's name of another in a file's": (
+        {"Ann Lo_901_assignsubmission_file_w8a8.py": A, "Eve Lo_905_assignsubmission_file_Ann Lo_901_assignsubmission_file_dds.py": C},
+        {"Ann Lo": "a", "Eve Lo": "c"}
+    ),
+    "a repository beside a file": (
+        {"ann/repo/grader/x.py": "", "ann/repo/assignment/w8a8.py": A, "ann/repo/notebooks/dds.py": C, "ann/w4a16.py": B, "ben/dds.py": C},
+        {"ann": "abc", "ben": "c"}
+    ),
+    "two archives of repositories": (
+        {"ann/1.zip": {"r/grader/x.py": "", "r/assignment/w8a8.py": A, "r/assignment/dds.py": STUB},
+         "ann/2.zip": {"r/grader/x.py": "", "r/assignment/w8a8.py": STUB, "r/assignment/dds.py": C}, "ben/dds.py": C},
+        {"ann": "ac", "ben": "c"}
+    ),
+    "clones below a folder": (
+        {"org/lab-ann/grader/x.py": "", "org/lab-ann/assignment/w8a8.py": A,
+         "org/lab-ben/grader/x.py": "", "org/lab-ben/assignment/dds.py": C},
+        {"lab-ann": "a", "lab-ben": "c"}
+    ),
     "a typed text of an anonymous one": ({"anon_ab_5_w8a8.py": A, "anon_cd_text.html": "hi"}, {"anon_ab": "a", "anon_cd": ""}),
 }
 
@@ -241,20 +272,62 @@ def test_a_name_of_canvas_that_can_be_read_in_two_ways_is_told(tmp_path):
     assert note == "group_3_90001_55_w8a8.py may also be Canvas user 90001's, if the name of the student or group ends with _3"
 
 
-def test_no_student_names_an_assignment(tmp_path):
-    """In a plain class in a folder called submitted/, not by folders nor by stamps of one's own; in nbgrader's, by what it collected."""
-    of_eve = {"eve/w8a8/k.py": A, "eve/Lab 1 bonus/k.py": C, "eve/w8a8/timestamp.txt": STAMP}
-    plain = {"ann/w8a8.py": A, "ben/dds.py": C, "cy/w8a8.py": A, **of_eve}
-    found = collect(delivered(tmp_path / "plain" / "submitted", plain), tmp_path / "w").hand_ins
-    assert {(one.student, one.assignment, one.submitted, work_of(one)) for one in found} == {
-        ("ann", "", None, "a"), ("ben", "", None, "c"), ("cy", "", None, "a"), ("eve", "", None, "ac")
+PLAIN = {"ann/w8a8.py": A, "ben/dds.py": C, "cy/w8a8.py": A}
+OF_EVE = {"eve/w8a8/k.py": A, "eve/Lab 1 bonus/k.py": C, "eve/w8a8/timestamp.txt": STAMP}
+FIVE = {f"s{i}/lab1/w8a8.py": A for i in range(5)} | {"s0/lab2/w8a8.py": B, "s1/lab2/dds.py": C}
+
+
+@pytest.mark.parametrize(
+    "others", [PLAIN, {"ann.py": A, "ben.zip": {"dds.py": C}}, {"ann/w8a8.py": A}, {**PLAIN, "ann/w8a8/k.py": A, "ben/w8a8/k.py": A}]
+)
+def test_no_student_names_an_assignment(tmp_path, others):
+    """In a plain class in a folder called submitted/, neither by folders nor by stamps of one's own."""
+    found = collect(delivered(tmp_path / "submitted", {**others, **OF_EVE}), tmp_path / "w").hand_ins
+    assert {(one.assignment, one.submitted) for one in found if not one.by_disk} == {("", None)}
+    assert {work_of(one) for one in found if one.student == "eve"} == {"ac"}
+
+
+@pytest.mark.parametrize(
+    ("more", "place"),
+    [
+        ({}, "submitted"),
+        ({"submitted/s3/lab3/dds.py": C, "gradebook.db": ""}, "submitted"),
+        ({f"submitted/{one}/timestamp.txt": STAMP for one in ("s0/lab1", "s0/lab2", "s1/lab1", "s2/lab1")}, "submitted"),
+        ({}, "submitted.zip"),
+    ],
+    ids=["as two students have it", "beside a course", "stamped", "packed"],
+)
+def test_what_nbgrader_put_together_has_its_assignments(tmp_path, more, place):
+    delivered(tmp_path, {f"submitted/{name}": text for name, text in FIVE.items()} | more)
+    if place.endswith("zip"):
+        (tmp_path / place).write_bytes(archive(FIVE))
+    found = collect(tmp_path / place, tmp_path / "w").hand_ins
+    expected = sorted(tuple(name.split("/")[:2]) for name in FIVE) + [("s3", "lab3")] * ("gradebook.db" in more)
+    assert sorted((one.student, one.assignment) for one in found if one.taken) == sorted(expected)
+    assert sum(one.submitted is not None for one in found) == sum(name.endswith("timestamp.txt") for name in more)
+
+
+def test_who_has_another_folder_than_the_one_asked_for_is_graded(tmp_path):
+    files = {"ann/kernels/w8a8.py": A, "ben/kernels/dds.py": C, "eve/w8a8/k.py": A, "eve/dds/k.py": C, "fay/Kernels/w8a8.py": A}
+    found = collect(delivered(tmp_path / "class", files), tmp_path / "w", assignment="kernels").hand_ins
+    assert {one.student: (one.assignment, work_of(one)) for one in found} == {
+        "ann": ("kernels", "a"), "ben": ("kernels", "c"), "eve": ("kernels", "ac"), "fay": ("kernels", "a")
     }
-    both = {"submitted/ann/lab1/w8a8.py": A, "submitted/ben/lab1/w8a8.py": A, "submitted/ben/lab2/dds.py": C, "submitted/cy/lab2/dds.py": C}
-    for more in ({"gradebook.db": ""}, {f"submitted/{one}/timestamp.txt": STAMP for one in ("ann/lab1", "ben/lab2")}):
-        folder = delivered(tmp_path / f"nbgraders {len(more)}", {**both, **more}) / "submitted"
-        assert sorted((one.student, one.assignment) for one in collect(folder, tmp_path / "w").hand_ins if one.taken) == [
-            ("ann", "lab1"), ("ben", "lab1"), ("ben", "lab2"), ("cy", "lab2")
-        ]
+
+
+def test_the_number_that_canvas_gave_says_which_archive_is_newer(tmp_path):
+    files = {"doe_1_10_lab.zip": {"w8a8.py": A + "OLD = 1\n"}, "doe_1_20_lab-1.zip": {"w8a8.py": A}, "roe_2_30_dds.py": C}
+    folder = delivered(tmp_path / "class", files)
+    os.utime(folder / "doe_1_20_lab-1.zip", (0, 0))
+    doe = next(one for one in collect(folder, tmp_path / "w").hand_ins if one.student == "doe_1")
+    assert "OLD" not in "".join(file.read_text() for file in doe.path.glob("*.py"))
+
+
+def test_one_persons_number_that_is_anothers_address_is_none(tmp_path):
+    eve = METADATA.replace("submission_1", "submission_2").replace("'1'", "'a@u'").replace("email: a@u", "email: e@u")
+    people = METADATA.replace("'1'", "''") + eve
+    files = {"submission_metadata.yml": people, "submission_1/w8a8.py": A, "submission_2/w8a8.py": A}
+    assert {one.student for one in collect(delivered(tmp_path, files), tmp_path / "w").hand_ins} == {"a@u", "e@u"}
 
 
 def test_an_archive_of_which_nothing_is_graded_is_left_out(tmp_path):

@@ -51,6 +51,7 @@ def zipped(path, entries):
 def test_nbgrader_folders_with_timestamps(tmp_path):
     root = write(tmp_path / "submitted", "ann/lab1/w8a8.ipynb", "ann/lab2/dds.ipynb", "ben/lab1/w8a8.ipynb")
     (root / "ann" / "lab1" / "timestamp.txt").write_text("2026-11-20 23:58:00.123456 UTC")
+    (root / "ann" / "lab2" / "timestamp.txt").write_text("2026-11-27 23:58:00 UTC")
     (root / "ben" / "lab1" / "timestamp.txt").write_text("yesterday")
     found = {(one.student, one.assignment): one for one in collect(root, tmp_path / "w")}
     assert set(found) == {("ann", "lab1"), ("ann", "lab2"), ("ben", "lab1")}

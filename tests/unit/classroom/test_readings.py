@@ -23,6 +23,7 @@ from tests.submissions import TESTS
 
 LABS = ("w8a8", "dds")
 KERNEL = (TESTS / "styles" / "w8a8_plain.py").read_text(encoding="utf-8")
+REFUSED = KERNEL.replace("    pid = ", "    BAD = undefined_name\n    pid = ", 1)
 NOTEBOOK = TESTS.parent / "notebooks" / "w8a8.ipynb"
 
 
@@ -41,8 +42,9 @@ def folder_of(root: Path, files: dict[str, str]) -> Path:
         {"w8a8.ipynb": NOTEBOOK.read_text(encoding="utf-8") if NOTEBOOK.exists() else "{}"},
         {"answers.py": 'student = "Ann"\nw8a8_bytes = 3 * 7\nw8a8_operations = "many"\n', "w8a8.py": KERNEL},
         {"notes.txt": "nothing here"},
+        {"w8a8.py": REFUSED},
     ],
-    ids=["kernel", "syntax", "notebook", "answers", "nothing"],
+    ids=["kernel", "syntax", "notebook", "answers", "nothing", "refused"],
 )
 def test_what_was_kept_is_what_is_read(tmp_path, files):
     first = folder_of(tmp_path / "one" / "hand_in", files)
@@ -129,3 +131,20 @@ def test_what_failed_outside_of_it_is_read_again(tmp_path):
         journal.remember(key, "{")
         assert recall(journal, key, root) is None
         assert isinstance(read_hand_in(root, LABS), Content)
+
+
+def test_a_refused_kernel_in_an_archive_stops_no_later_run(tmp_path):
+    """Each run unpacks to a place of its own, and what was read before must not name the earlier one."""
+    files = {"doe_1_10_w8a8.py": KERNEL, "eve_2_11_w8a8.py": REFUSED}
+    folder_of(tmp_path / "submissions", files)
+    packed = Path(shutil.make_archive(str(tmp_path / "class"), "zip", tmp_path / "submissions"))
+
+    def run() -> list[tuple[str, str]]:
+        pool: Any = PoolHere()
+        with Journal(tmp_path / "journal.sqlite") as journal:
+            outcome = run_batch(Plan(packed, ("w8a8",), SETUP), journal, pool, lambda: contextlib.nullcontext(Answering()))
+        return sorted((one.hand_in.student, one.report.labs["w8a8"].status) for one in outcome.graded)
+
+    first = run()
+    assert [student for student, _ in first] == ["doe_1", "eve_2"]
+    assert run() == first

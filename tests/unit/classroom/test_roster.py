@@ -268,8 +268,10 @@ def test_only_a_line_ends_a_row(tmp_path, end):
         (("Team A-Ann Lovelace_901", "Team A-Cat Wei_902", "Team-2-Ben Bénet_903", "Team-2-Who Else_904"), ["ann", "cat", "ben", None]),
         (("Team A-Wei Zhang_504", "Default group-Wei Zhang_505"), ["dan", "eve"]),
         (("Anne-Cat Wei_901", "Ben Bénet_902", "Ann Lovelace_903"), [None, "ben", "ann"]),
+        (("Eve-Ann Lovelace_901",), [None]),
+        (("Eve-Ann Lovelace_901", "Mia-Ben Bénet_902", "Cat Wei_903"), [None, None, "cat"]),
     ],
-    ids=["teams", "by number", "a name with a hyphen"],
+    ids=["teams", "by number", "a name with a hyphen", "one", "two of three"],
 )
 def test_members_of_moodles_teams_are_found(roster, names, logins):
     """Where teams hand in, Moodle writes the team's name and a hyphen before each name."""
