@@ -352,22 +352,23 @@ def check_k(run: Run, products: Products) -> list[Observation]:
 
 
 def _step_apart(walks: list[_Walk]) -> Observation | None:
-    """Slices of K of which one side moves on by a tile, and the other by as many tiles as there are slices."""
+    """Operands that both walk in whole tiles, and not in the same: which of them is right is not known."""
     steps = [0 if walk.found is None else walk.found.step // walk.strides[1] * walk.side.operand.unit for walk in walks]
     behind = walks[steps.index(min(steps))]
     access = load_of(behind.run, behind.side, 0)
     if steps[0] == steps[1] or behind.found is None or access is None:
         return None
     first, then = (span(behind.covered(i)) for i in (0, 1))
-    text = f"k of {behind.side.operand.letter} moves by {{0}} from one iteration to the next ({first}, then {then})"
+    other = walks[walks[0] is behind].side.operand.letter
+    text = f"k of {behind.side.operand.letter} moves by {{0}} from one iteration to the next ({first}, then {then}), "
+    text += f"and k of {other} by {max(steps)}"
     later, used = np.flatnonzero(behind.products.iteration == 1), None
     if later.size:
         p = int(later[0])
         load = load_of(behind.run, behind.side, p) or access
         used = line_of_exchange(behind.run, behind.products, behind.side, p, load)
     line = used or behind.line_of_step or access.line
-    other = walks[walks[0] is behind].side.operand.letter
-    return behind.observation("k", "step", line, text, f"{max(steps)}, as that of {other} does", min(steps))
+    return behind.observation("k", "step", line, text, "the same for both", min(steps))
 
 
 def check_steps(run: Run, products: Products) -> list[Observation]:

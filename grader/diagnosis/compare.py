@@ -8,7 +8,7 @@ does not reproduce says nothing.
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 import numpy as np
 
@@ -183,8 +183,9 @@ def _with_lost(run: Run, stores: list[Node], products: Products) -> Products:
     return products
 
 
-def unreadable(run: Run) -> str:
-    """Why the flow of no program can be followed: the operation that stops it, and its line; "" where one can be."""
+def unreadable(run: Run, locate: Callable[[int], str]) -> str:
+    """Why the flow of no program can be followed: the operation that stops it, and its line; "" where one can be. locate: a line of the
+    module in the student's words."""
     for program in run.tape.programs:
         for store in lasting(stores_to_output(run, program)):
             lanes = sample(run, store)
@@ -193,7 +194,7 @@ def unreadable(run: Run) -> str:
             try:
                 products_of(run, program, store, lanes)
             except Untraceable as error:
-                return f"it ends at `{error}`"
+                return f"it ends at `{error}`" + (f", {locate(error.line)}" if error.line else "")
             return ""
     stored = any(one.tensor == run.lab.output for one in run.tape.stores)
     return "no program that was followed stores a wrong element of Y" if stored else "no program stores to Y"

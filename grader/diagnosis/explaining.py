@@ -285,7 +285,9 @@ def _read(failure: Failure, chosen: _Chosen, problem: Problem, outcome: Outcome,
         return _Launch(sizes, tuple(found), "", run=run)
     holding = holding_wrong(run)
     others = holding if run.tape.programs.keys().isdisjoint(holding) else ()
-    return _Launch(sizes, unread=unreadable(run), others=others)
+    made, source = failure.bundle.made, failure.source
+    unread = unreadable(run, lambda line: source.locate(at) if (at := made.origin(line)) else source.path.name)
+    return _Launch(sizes, unread=unread, others=others)
 
 
 def _as_it_stands(

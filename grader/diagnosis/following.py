@@ -133,7 +133,7 @@ class _Walk:
         elif node.op == "reduce" and self._sums(node):
             self._reduce(node, path)
         elif node.op in ("reduce", "scan", "dot"):
-            raise Untraceable(node.op)
+            raise Untraceable(node.op, node.line)
         else:
             self._computed(node, path)
 
@@ -142,7 +142,7 @@ class _Walk:
         share = np.where(path.alive, values * path.factor, 0.0).sum(axis=1)
         if (share != 0).any():
             if "?" in sources:
-                raise Untraceable(self.tape.nodes[number].op)
+                raise Untraceable(self.tape.nodes[number].op, line)
             self.addends.append(Addend(line, number, share, sources))
 
     def _computed(self, node: Node, path: _Path) -> None:
@@ -206,7 +206,7 @@ class _Walk:
             if holds and np.array_equal(self._values(i, before)[path.alive], after[path.alive], equal_nan=True):
                 self._later(i, path.at(before))
                 return
-        raise Untraceable(node.op)
+        raise Untraceable(node.op, node.line)
 
     def _reduce(self, node: Node, path: _Path) -> None:
         source, axis = self.tape.nodes[node.inputs[0]], node.attribute[1]

@@ -22,7 +22,11 @@ Array = np.ndarray[Any, Any]
 
 
 class Untraceable(Exception):
-    """The flow cannot be followed: an operation that the ledger does not know, or a value made out of its sight."""
+    """The flow cannot be followed: an operation that is not known, or a value made out of sight. line: of the module, if known."""
+
+    def __init__(self, reason: str, line: int | None = None) -> None:
+        super().__init__(reason)
+        self.line = line
 
 
 class Provenance:
@@ -103,7 +107,7 @@ class Provenance:
         elif node.op in MOVES:
             found = moved(node, [self.values(i) for i in node.inputs], self._index(node))
         else:
-            raise Untraceable(node.op)
+            raise Untraceable(node.op, node.line)
         self._values[number] = found
         return found
 

@@ -284,7 +284,8 @@ def test_a_k_that_is_met_twice_has_one_wrong_scale_for_that_reason(tmp_path):
     [
         ("w8a8_h05", "all_tails", 21, "column tile p // 3"),  # not `pid_m`, of which the rows are right
         ("w8a8_h06", "all_tails", 28, "only the last does"),  # where the sum is zeroed
-        ("w8a8_h14", "all_tails", 37, "expected 64, as that of W does"),  # not BLOCK_N, which is 64 by chance
+        ("w8a8_h14", "all_tails", 37, "and k of W by 64, expected the same for both"),  # not BLOCK_N, which is 64 by chance
+        ("w8a8_v01", "long_k", 81, "and k of X by 256, expected the same for both"),  # not that 256 is expected
         ("w8a8_h15", "single_token", 44, "is multiplied as"),  # and nothing of a factor that was made up to explain it
         ("w8a8_h16", "saturating_scale", 11, "tl.where takes 127"),
         ("w8a8_h18", "all_tails", 28, "rows 0:31 of W are loaded"),  # what the scales have for that reason is not said again
@@ -377,14 +378,25 @@ def test_what_programs_beyond_the_grid_would_store_is_the_grids(name, along, pla
 
 
 def said_of(text, lab, place, folder):
-    """The one diagnosis that a student gets for a kernel, of those of the case that `place` names."""
+    """The one diagnosis that a student gets for a kernel, of those of the cases that `place` names."""
     path = folder / f"{lab}.py"
     path.write_text(text, encoding="utf-8")
-    (case,) = re.findall(r"in `(\w+)`", place)
-    alone = replace(get_lab(lab), cases=(get_lab(lab).case(case),))
+    alone = replace(get_lab(lab), cases=tuple(map(get_lab(lab).case, re.findall(r"in `(\w+)`", place))))
     tests = graded_as_read(path, alone, seed=1)["labs"][lab]["tests"]
     (said,) = {test["diagnosis"] for test in tests if test.get("diagnosis")}
     return said
+
+
+def test_where_stores_do_not_follow_ys_strides_nothing_else_goes_by_their_places(tmp_path):
+    text = kernel_text("tests/corpus/blind_2026_11_27u.toml:w8a16_u05", TESTS.parent)
+    said = said_of(text, "w8a16", "in `all_tails`, in `n_tail`, in `strided_y`", tmp_path)
+    assert "stored 128 apart, expected stride_ym = 208" in said
+    assert said.count("look here first") == 1
+
+
+def test_what_stops_the_reading_has_its_line(tmp_path):
+    text = kernel_text("tests/corpus/blind_2026_11_28v.toml:w8a8_v03", TESTS.parent)
+    assert "(it ends at `bitcast`, w8a8.py line 83)" in said_of(text, "w8a8", "in `zero_rows`", tmp_path)
 
 
 def test_of_two_numbers_of_which_either_may_be_wrong_none_is_named():
