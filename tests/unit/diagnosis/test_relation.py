@@ -218,7 +218,7 @@ def test_a_scale_is_followed_by_the_way_that_the_number_came():
         ("w8a16_m01", "all_tails", 30, "k = 0:64 is never multiplied"),  # by a loop that goes back, tile by tile
         ("w4a16_q03", "all_tails", 56, "k = 0:128 is never multiplied"),  # but loaded: the multiplication takes later tiles
         ("w8a8_r02", "all_tails", 68, "k = 192:208 is never multiplied"),  # the condition of the multiplication that is never made
-        ("gptq_q02", "groups_of_32", 60, "X[0, 0] is multiplied by -8.6833 in all"),  # what is taken off is wrong, not q
+        ("gptq_q02", "groups_of_32", 60, "X[0, 0] is multiplied by -8.6833 in total"),  # what is taken off is wrong, not q
         ("gptq_r02", "all_tails", 48, "X[0, 0] is multiplied by the word of W[0, 64:72]"),  # W's slices are whole, so its step is right
         ("w8a8_s04", "transposed_x", 66, "the addresses of X move by {0} from one iteration to the next"),  # of two products alike
         ("dds_s21", "rectangular", 42, "values[7, 0, 0] = W[32, 0] is multiplied"),  # the mask: its iteration is needed
@@ -285,7 +285,6 @@ def test_a_k_that_is_met_twice_has_one_wrong_scale_for_that_reason(tmp_path):
         ("w8a8_h05", "all_tails", 21, "column tile p // 3"),  # not `pid_m`, of which the rows are right
         ("w8a8_h06", "all_tails", 28, "only the last does"),  # where the sum is zeroed
         ("w8a8_h14", "all_tails", 37, "and k of W by 64, expected the same for both"),  # not BLOCK_N, which is 64 by chance
-        ("w8a8_v01", "long_k", 81, "and k of X by 256, expected the same for both"),  # not that 256 is expected
         ("w8a8_h15", "single_token", 44, "is multiplied as"),  # and nothing of a factor that was made up to explain it
         ("w8a8_h16", "saturating_scale", 11, "tl.where takes 127"),
         ("w8a8_h18", "all_tails", 28, "rows 0:31 of W are loaded"),  # what the scales have for that reason is not said again
@@ -390,8 +389,15 @@ def said_of(text, lab, place, folder):
 def test_where_stores_do_not_follow_ys_strides_nothing_else_goes_by_their_places(tmp_path):
     text = kernel_text("tests/corpus/blind_2026_11_27u.toml:w8a16_u05", TESTS.parent)
     said = said_of(text, "w8a16", "in `all_tails`, in `n_tail`, in `strided_y`", tmp_path)
-    assert "stored 128 apart, expected stride_ym = 208" in said
+    assert "128 apart, expected stride_ym = 208" in said
     assert said.count("look here first") == 1
+
+
+def test_of_two_steps_neither_is_expected(tmp_path):
+    text = kernel_text("tests/corpus/blind_2026_11_28v.toml:w8a8_v01", TESTS.parent)
+    assert "128 from one iteration to the next (0:128, then 128:256), and k of X by 256, expected the same for both" in said_of(
+        text, "w8a8", "in `long_k`", tmp_path
+    )
 
 
 def test_what_stops_the_reading_has_its_line(tmp_path):
