@@ -50,7 +50,7 @@ grade: $(INSTALLED) ## grade SUBMISSION (default: your notebooks)
 	@mkdir -p report
 	@$(PY) -m grader grade $(SUBMISSION) --device $(DEVICE) $(foreach lab,$(LAB),--lab $(lab)) --html report/index.html $(ARGS)
 
-watch: $(INSTALLED) ## grade again whenever SUBMISSION is saved; Ctrl-C ends
+watch: $(INSTALLED) ## grade again whenever SUBMISSION is saved; Ctrl-C stops
 	@mkdir -p report
 	@$(PY) -m grader watch $(SUBMISSION) --device $(DEVICE) $(foreach lab,$(LAB),--lab $(lab)) --html report/index.html $(ARGS)
 

@@ -63,7 +63,7 @@ def DDS_MM_grid(M: int, N: int, K: int, meta: dict[str, int]) -> tuple[int, int]
 
 
 def block_norms(weight: torch.Tensor) -> torch.Tensor:
-    """Frobenius norm of each 32 x 32 block: floating [N, K] -> fp32 [N/32, K/32].
+    """Frobenius norm of each 32 x 32 block: floating-point [N, K] -> fp32 [N/32, K/32].
 
     Raises ValueError for a shape that 32 does not divide.
     """
@@ -73,7 +73,7 @@ def block_norms(weight: torch.Tensor) -> torch.Tensor:
 def mask_by_norm(weight: torch.Tensor, sparsity: float) -> torch.Tensor:
     """Which blocks to keep so that a share `sparsity` of them, those with the smallest norms, goes.
 
-    weight: floating [N, K]; sparsity: 0 to 1. Returns bool [N/32, K/32].
+    weight: floating-point [N, K]; sparsity: 0 to 1. Returns bool [N/32, K/32].
     Raises ValueError for a sparsity outside 0 to 1 or a shape that 32 does not divide.
     """
     if not 0.0 <= sparsity <= 1.0:
@@ -90,7 +90,7 @@ def mask_by_norm(weight: torch.Tensor, sparsity: float) -> torch.Tensor:
 def to_bsr(weight: torch.Tensor, mask: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
     """The blocks of a weight that a mask keeps, in BSR format.
 
-    weight: floating [N, K]; mask: bool [N/32, K/32]. Returns values fp16 [nnz, 32, 32], crow_indices int32
+    weight: floating-point [N, K]; mask: bool [N/32, K/32]. Returns values fp16 [nnz, 32, 32], crow_indices int32
     [N/32 + 1] and col_indices int32 [nnz], columns rising within a block row.
     Raises TypeError for a mask that is not bool; ValueError for shapes that do not match, or a value that is
     not finite in fp16.
@@ -193,8 +193,8 @@ class SparseLinear(torch.nn.Module):
         """Prunes whole 32 x 32 blocks of a Linear layer.
 
         Either sparsity, the share of blocks to drop (smallest norms first), or mask, bool [N/32, K/32], true
-        where a block stays. Raises TypeError for another module or mask dtype; ValueError for a bad shape or
-        sparsity, or when not exactly one of the two is given.
+        where a block stays. Raises TypeError for any other kind of module or a mask of another dtype; ValueError for
+        a bad shape or sparsity, or when not exactly one of the two is given.
         """
         if not isinstance(linear, torch.nn.Linear):
             raise TypeError(
@@ -265,7 +265,7 @@ def launch(
     col_indices: torch.Tensor,
     y: torch.Tensor,
 ) -> None:
-    """Runs DDS_MM into y. Shapes as for `naive`; x may have any strides, y any between rows.
+    """Runs DDS_MM into y. Shapes as for `naive`. x may have any strides; y any row stride, but contiguous columns.
 
     Raises ValueError for CPU tensors, unless the kernel is interpreted (TRITON_INTERPRET=1).
     """

@@ -60,7 +60,7 @@ def W8A8_MM_grid(M: int, N: int, K: int, meta: dict[str, int]) -> tuple[int, int
 
 
 def row_scales(rows: torch.Tensor) -> torch.Tensor:
-    """The scale of each row: max|row| / 127, and 1 for a row of zeros. [R, K] floating -> fp32 [R]."""
+    """The scale of each row: max|row| / 127, and 1 for a row of zeros. [R, K] floating-point -> fp32 [R]."""
     scale = rows.abs().amax(dim=1).float() / 127
     return torch.where(scale > 0, scale, torch.ones_like(scale))
 
@@ -96,7 +96,7 @@ def input_scales(x: torch.Tensor) -> torch.Tensor:
 def quantise(rows: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
     """Symmetric int8 quantisation, one scale per row: row = q * scale, to within scale / 2 per element.
 
-    rows: floating [R, K]. Returns q int8 [R, K] and scale fp32 [R].
+    rows: floating-point [R, K]. Returns q int8 [R, K] and scale fp32 [R].
     Raises ValueError when a value is infinite or NaN.
     """
     if not torch.isfinite(rows).all():
@@ -151,7 +151,7 @@ class QuantizedLinear_w8a8(torch.nn.Module):
     def from_linear(cls, linear: torch.nn.Linear) -> "QuantizedLinear_w8a8":
         """Quantises the weight of a Linear layer.
 
-        Raises TypeError for another module; ValueError for a bad shape or a weight that is not finite.
+        Raises TypeError for any other kind of module; ValueError for a bad shape or a weight that is not finite.
         """
         if not isinstance(linear, torch.nn.Linear):
             raise TypeError(
@@ -206,7 +206,8 @@ def launch(
     weight_scale: torch.Tensor,
     y: torch.Tensor,
 ) -> None:
-    """Runs W8A8_MM into y, whatever y holds. Shapes as for `naive`; x may have any strides, y any between rows.
+    """Runs W8A8_MM into y, whatever y holds. Shapes as for `naive`. x may have any strides; y any row stride, but
+    contiguous columns.
 
     Raises ValueError for CPU tensors, unless the kernel is interpreted (TRITON_INTERPRET=1).
     """

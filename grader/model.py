@@ -84,7 +84,7 @@ class KernelSource:
 
 @dataclass(frozen=True)
 class Refusal:
-    """Why a lab cannot be built: its status and one clear sentence. path: the file that is meant, where it has the kernel."""
+    """Why a lab cannot be built: its status and one clear sentence. path: the file the message is about, if it contains the kernel."""
 
     status: LabStatus
     message: str

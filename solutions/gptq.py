@@ -287,7 +287,7 @@ def quantise(w: torch.Tensor, group_size: int) -> tuple[torch.Tensor, torch.Tens
     to -min / scale. (GPTQ itself rounds column by column and makes up for each error in the columns that follow; the
     format is the same.)
 
-    w: floating [K, N]. Returns q int8 [K, N] in 0..15, zeros int8 [K / group_size, N] in 1..16, scales fp16 of
+    w: floating-point [K, N]. Returns q int8 [K, N] in 0..15, zeros int8 [K / group_size, N] in 1..16, scales fp16 of
     the same shape. Raises ValueError when a value is infinite or NaN, or too large for an fp16 scale.
     """
     if not torch.isfinite(w).all():
@@ -426,7 +426,7 @@ class GPTQLinear(torch.nn.Module):
     def from_linear(cls, linear: torch.nn.Linear, group_size: int = -1) -> "GPTQLinear":
         """Quantises the weight of a Linear layer by rounding, see `quantise`.
 
-        Raises TypeError for another module; ValueError for a bad shape or a weight that is not finite.
+        Raises TypeError for any other kind of module; ValueError for a bad shape or a weight that is not finite.
         """
         if not isinstance(linear, torch.nn.Linear):
             raise TypeError(
@@ -495,8 +495,8 @@ class GPTQLinear(torch.nn.Module):
 def launch(
     x: torch.Tensor, qweight: torch.Tensor, scales: torch.Tensor, qzeros: torch.Tensor, y: torch.Tensor
 ) -> None:
-    """Runs GPTQ_MM into y, whatever y holds. Shapes as for `naive`; x and scales may have any strides,
-    the others any between rows.
+    """Runs GPTQ_MM into y, whatever y holds. Shapes as for `naive`. x and scales may have any strides;
+    the others any row stride, but contiguous columns.
 
     Raises ValueError for CPU tensors, unless the kernel is interpreted (TRITON_INTERPRET=1).
     """

@@ -212,7 +212,7 @@ def quantise(rows: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
     3e-6) that may round so far down that 7 * scale misses the largest element; the scale is then the next
     fp16 number.
 
-    rows: floating [R, K]. Returns q int8 [R, K] in -8..7 and scale fp16 [R].
+    rows: floating-point [R, K]. Returns q int8 [R, K] in -8..7 and scale fp16 [R].
     Raises ValueError when a value is infinite or NaN, or too large for an fp16 scale.
     """
     if not torch.isfinite(rows).all():
@@ -262,7 +262,7 @@ def unpack_int4(packed: torch.Tensor) -> torch.Tensor:
         raise TypeError(
             f"unpack_int4: found {packed.dtype}, expected torch.int32; pass what pack_int4 returned"
         )
-    # Left until the nibble's sign is the word's, then right again: the shift copies the sign.
+    # Shift left until the nibble's sign bit is the word's, then right: the arithmetic shift copies it.
     nibbles = [(packed << (28 - 4 * i)) >> 28 for i in range(8)]
     return torch.stack(nibbles, dim=1).view(-1, packed.shape[1]).to(torch.int8)
 
@@ -306,7 +306,7 @@ class QuantLinear_w4a16(torch.nn.Module):
     def from_linear(cls, linear: torch.nn.Linear) -> "QuantLinear_w4a16":
         """Quantises the weight of a Linear layer.
 
-        Raises TypeError for another module; ValueError for a bad shape or a weight that is not finite.
+        Raises TypeError for any other kind of module; ValueError for a bad shape or a weight that is not finite.
         """
         if not isinstance(linear, torch.nn.Linear):
             raise TypeError(
@@ -356,7 +356,8 @@ class QuantLinear_w4a16(torch.nn.Module):
 
 
 def launch(x: torch.Tensor, qweight: torch.Tensor, scales: torch.Tensor, y: torch.Tensor) -> None:
-    """Runs W4A16_MM into y, whatever y holds. Shapes as for `naive`; x may have any strides, y any between rows.
+    """Runs W4A16_MM into y, whatever y holds. Shapes as for `naive`. x may have any strides; y any row stride, but
+    contiguous columns.
 
     Raises ValueError for CPU tensors, unless the kernel is interpreted (TRITON_INTERPRET=1).
     """

@@ -173,7 +173,7 @@ def quantise(rows: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
     1e-3) that may round so far down that 127 * scale misses the largest element; the scale is then the next
     fp16 number.
 
-    rows: floating [R, K]. Returns q int8 [R, K] in -128..127 and scale fp16 [R].
+    rows: floating-point [R, K]. Returns q int8 [R, K] in -128..127 and scale fp16 [R].
     Raises ValueError when a value is infinite or NaN, or too large for an fp16 scale.
     """
     if not torch.isfinite(rows).all():
@@ -232,7 +232,7 @@ class QuantLinear_w8a16(torch.nn.Module):
     def from_linear(cls, linear: torch.nn.Linear) -> "QuantLinear_w8a16":
         """Quantises the weight of a Linear layer.
 
-        Raises TypeError for another module; ValueError for a bad shape or a weight that is not finite.
+        Raises TypeError for any other kind of module; ValueError for a bad shape or a weight that is not finite.
         """
         if not isinstance(linear, torch.nn.Linear):
             raise TypeError(
@@ -281,7 +281,8 @@ class QuantLinear_w8a16(torch.nn.Module):
 
 
 def launch(x: torch.Tensor, qweight: torch.Tensor, scales: torch.Tensor, y: torch.Tensor) -> None:
-    """Runs W8A16_MM into y, whatever y holds. Shapes as for `naive`; x may have any strides, y any between rows.
+    """Runs W8A16_MM into y, whatever y holds. Shapes as for `naive`. x may have any strides; y any row stride, but
+    contiguous columns.
 
     Raises ValueError for CPU tensors, unless the kernel is interpreted (TRITON_INTERPRET=1).
     """

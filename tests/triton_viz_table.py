@@ -27,7 +27,10 @@ SECONDS = 60.0
 """By the clock, for a launch of either."""
 
 RECORD, PAGE = Path(__file__).with_name("triton_viz.json"), Path(__file__).parents[1] / "docs" / "triton-viz.md"
-OF_DATA = "the sanitizer is symbolic: what comes of loaded numbers, an operation that it has no symbol for, or a bound of a loop ends it"
+OF_DATA = (
+    "the sanitizer is symbolic: it stops at a value computed from loaded data, at an operation it cannot represent, "
+    "or at a symbolic loop bound"
+)
 NO_ANSWER = {
     "MakeBlockPtr": "it has no block pointers",
     "SymbolicExprDataWrapper": OF_DATA,
@@ -50,7 +53,7 @@ NOT_SEEN = {
     "debug_barrier": "a race of threads: triton-viz 3.0 has no race detector",
     "undefined: mask all lanes": "a race of lanes: triton-viz 3.0 has no race detector",
     "never stored to": "an element that nobody stores to is no access",
-    "nothing was stored yet": "what memory holds is not followed",
+    "nothing has been stored yet": "triton-viz does not track the contents of memory",
     "promises": "promises to the compiler are not checked",
     "outside its shape": "the address lies in the storage of one of the tensors, in which a symbolic address may be",
     "between the elements": "it takes contiguous tensors only, and was given the storage",
@@ -58,8 +61,8 @@ NOT_SEEN = {
 """By words of a sentence of the watched interpreter, why triton-viz does not have it."""
 
 FALSE_ALARM = (
-    "a false alarm of triton-viz, on the right kernel as well: to its solver the loop variable of the mask is any of its values, "
-    "and the pointer is that of one iteration"
+    "a false alarm of triton-viz, on the right kernel as well: its solver lets the loop variable in the mask take any value, "
+    "while the pointer belongs to one iteration"
 )
 
 HEAD = """# The watched interpreter and triton-viz

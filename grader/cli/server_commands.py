@@ -96,7 +96,7 @@ def serve(
             service = Service(dispatcher, tuple(one.id for one in labs), per_hour=per_hour, gpus=names)
             dispatcher.start()
             errors.print(
-                f"serving {escape(str(database))} on http://{host}:{port}; Ctrl-C ends, and loses nothing",
+                f"serving {escape(str(database))} on http://{host}:{port}; Ctrl-C stops it and loses nothing",
                 soft_wrap=True,
             )
             if host not in LOOPBACK:

@@ -76,7 +76,7 @@ def number_there(setting: Setting, words: Words) -> Found | None:
         return None
     owner = shortened(unparsed(holder.value))
     return Found(
-        holder, owner=owner, step=f"tl.cast({owner}, dtype)" if words["attribute"] == "to" else f"{owner} alone"
+        holder, owner=owner, step=f"tl.cast({owner}, dtype)" if words["attribute"] == "to" else f"just `{owner}`"
     )
 
 

@@ -33,7 +33,10 @@ def about(words: Mapping[str, str], setting: Setting) -> dict[str, str]:
 
 
 def _one_number(kind: str) -> str:
-    return kind if "[" in kind or kind.startswith(("scalar", "pointer")) else f"a scalar ({kind})"
+    """A value that is no tile. An argument equal to 1 has its value here in place of a type."""
+    if re.fullmatch(r"-?\d+|True|False", kind):
+        return f"the constant {kind}"
+    return kind if "[" in kind or kind.startswith("pointer") else f"a scalar ({kind.removeprefix('scalar ')})"
 
 
 def _about_values(setting: Setting, at: str) -> dict[str, str]:

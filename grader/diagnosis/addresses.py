@@ -216,12 +216,13 @@ class _Walk:
         line = line or beside or access.line
         before, after = (self.covered(i) for i in (0, 1))
         if len(before) and len(after) and after.min() - before.min() == found.step / along_k * unit:
-            text = f"k of {side.operand.letter} moves by {{0}} from one iteration to the next ({span(before)}, then {span(after)})"
+            text = f"k of {side.operand.letter} advances by {{0}} from one iteration to the next ({span(before)}, then {span(after)})"
             text += f"; k of {self.other.side.operand.letter} advances on this line" if beside else ""
             one = self.observation(column, aspect, line, text, "{1}", found.step // along_k * unit, found.depth * unit)
             return replace(one, hedged=beside is not None)
         text = f"the addresses of {side.operand.letter} move by {{0}} from one iteration to the next"
-        expected = f"{{1}} times {side.operand.strides[1]} = {along_k}"
+        stride = side.operand.strides[1]
+        expected = f"{{1.value}} * {stride}, where {stride} = {along_k}"
         return self.observation(column, aspect, line, text, expected, found.step, found.depth)
 
     def _base(self, access: Node, found: _Coefficients, column: str, aspect: str) -> Observation | None:
@@ -241,7 +242,7 @@ class _Walk:
             return None
         line = self.line_of("base", found)
         begin = found.base // along_k * self.side.operand.unit
-        text = f"the first product{' of a later tile' if walked else ''} takes {letter} from k = {{0}} on"
+        text = f"the first product{' of a later tile' if walked else ''} starts at k = {{0}} of {letter}"
         return self.observation(column, "k begins", line, text, "k = 0", begin)
 
     def _walked(self, access: Node) -> bool:
@@ -360,7 +361,7 @@ def _step_apart(walks: list[_Walk]) -> Observation | None:
         return None
     first, then = (span(behind.covered(i)) for i in (0, 1))
     other = walks[walks[0] is behind].side.operand.letter
-    text = f"k of {behind.side.operand.letter} moves by {{0}} from one iteration to the next ({first}, then {then}), "
+    text = f"k of {behind.side.operand.letter} advances by {{0}} from one iteration to the next ({first}, then {then}), "
     text += f"and k of {other} by {max(steps)}"
     later, used = np.flatnonzero(behind.products.iteration == 1), None
     if later.size:

@@ -43,7 +43,8 @@ def check_counts(run: Run, parts: Sequence[Products]) -> list[Observation]:
     if len(twice):
         times = sorted(set(counts[twice].tolist()))
         often = f"{times[0]} times" if len(times) == 1 else f"{times[0]} to {times[-1]} times"
-        text = f"k = {span(twice)} is multiplied {often} for {where}{_together(run, parts)}"
+        often = "twice" if times == [2] else often
+        text = f"the elements at k = {span(twice)} are multiplied {often} for {where}{_together(run, parts)}"
         begins = {int(part.left.k[0][part.live[0]].min()) for part in parts if part.live[0].any()}
         ends = {int(part.left.k[0][part.live[0]].max()) for part in parts if part.live[0].any()}
         which = "stop" if len(ends) == 1 < len(begins) else "start"
@@ -187,7 +188,7 @@ def _missing(run: Run, parts: Sequence[Products], e: int, missing: Array, where:
                 run, part, side, p, _left_out(run, part, side) & np.isin(side.k // unit, missing // unit)
             )
             what = "shape given for" if access and is_cut(run, access) else "mask of"
-            text = f"the {what} {side.operand.letter} leaves out k = {span(missing)}, and K = {run.sizes[2]}{_together(run, parts)}"
+            text = f"the {what} {side.operand.letter} leaves out k = {span(missing)}, although K = {run.sizes[2]}{_together(run, parts)}"
             return part.seen("count", f"masked {side.operand.letter}", line, text, p=p)
     lost = one.left.live[e] & one.right.live[e] & ~one.alive[e]
     if np.isin(missing, one.left.k[e][lost]).all():
@@ -230,7 +231,7 @@ def _past_the_end(run: Run, products: Products, e: int) -> list[Observation]:
         return []
     side = left if (left.k[e][past] >= K).any() else right
     p = int(np.flatnonzero(past)[0])
-    text = f"k = {span(side.k[e][past])} of {side.operand.letter} is multiplied, past K = {K}"
+    text = f"elements of {side.operand.letter} past K = {K} (k = {span(side.k[e][past])}) are multiplied"
     line = line_of_operands_mask(run, products, side, p, side.live & (side.k >= K))
     return [products.seen("count", f"past {side.operand.letter}", line, text, "a mask that ends at K", p=p)]
 
@@ -243,7 +244,7 @@ def check_masks(run: Run, products: Products) -> list[Observation]:
             e, p = (int(i) for i in np.argwhere(counts)[0])
             access, letter = load_of(run, side, p), side.operand.letter
             text = f"where the mask of {letter} is false, the operand holds {plain(side.value[e, p])} and is multiplied by "
-            text += f"{plain(other.value[e, p])} of {other.operand.letter}"
+            text += f"the {plain(other.value[e, p])} in {other.operand.letter}"
             line = access.line if access else None
-            return [products.seen("mask", f"{letter} counts", line, text, "0 on one of the two sides", p=p)]
+            return [products.seen("mask", f"{letter} counts", line, text, "a 0 in one of the two operands", p=p)]
     return []

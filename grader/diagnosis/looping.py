@@ -1,4 +1,4 @@
-"""Loops over k: which number of a loop, or of where its tiles begin, mended, would let it meet what it should."""
+"""Loops over k: which loop bound, or start of a tile, if corrected, would make the loop cover the right k."""
 
 from __future__ import annotations
 

@@ -159,7 +159,7 @@ def _past_the_ends(run: Run, unwritten: Array) -> Observation | None:
                 past = active & (places >= end)
                 astray = (past.all() and unwritten.any()) or (active & (places < 0)).any()
                 if past.any() and not astray and _at_home(run, program, store, name):
-                    text = f"the mask of the store lets {noun} {span(places[past])} through, and Y has {name} = {end}"
+                    text = f"the store's mask lets {noun} {span(places[past])} through, but Y has {name} = {end} {noun}"
                     operand = run.expected.left if name == "N" else run.expected.right  # whose masks end otherwise
                     loads = [
                         one for one in run.tape.accesses[program] if one.op == "load" and one.tensor == operand.tensor

@@ -45,16 +45,16 @@ def check_reset(run: Run, products: Products, stores: Sequence[Node]) -> list[Ob
         reaching = [run.tape.nodes[term.node] for term in products.flow.terms]
         made = len(lost) + len(reaching)
         line = lost[-1].line
-        text = f"{len(lost)} of {made} multiplications of X and W do not reach Y"
+        text = f"{len(lost)} of the {made} tile products never {'reaches' if len(lost) == 1 else 'reach'} Y"
         if reaching and reaching[0].number > lost[-1].number:
-            text += ": only the last" + (f" {len(reaching)} do" if len(reaching) > 1 else " does")
+            text += ", only the last" + (f" {len(reaching)} do" if len(reaching) > 1 else " does")
             began, line = _began(run, products, reaching[0].number), reaching[0].line
             line = began if loops_around(run.text, began or 0)[:1] == loops_around(run.text, line or 0)[:1] else line
         elif not reaching:
             text = "the product of X and W reaches no store"
             taken = any(lost[-1].number in node.inputs for node in run.tape.nodes)
             line = line_of_value(run, stores[-1]) if taken else line
-        found.append(products.seen("sum", "lost", line, text, "the sum of all of them"))
+        found.append(products.seen("sum", "lost", line, text, f"the sum of all {made}" if reaching else "the sum of all of them"))
     again = products.flow.again
     if again:
         line = start_of_sum(run, min(again))

@@ -79,4 +79,4 @@ def _access(finding: Mapping[str, Any], shapes: Mapping[str, Sequence[int]]) -> 
             f"{verb} {element}, which another thread of the same program accessed before",
             "put tl.debug_barrier() between the two",
         )
-    return f"{verb} {element}, to which nothing was stored yet", "initialise it before the launch"
+    return f"{verb} {element}, to which nothing has been stored yet", "initialise it before the launch"

@@ -1,5 +1,5 @@
 """Does every load, store and atomic of an interpreted kernel touch an element of a tensor? And only its own program's?
-And is what the kernel promises the compiler so?
+Does what the kernel promises the compiler hold?
 
 While a `MemoryCheck` is active each tensor lives in an address window of its own, 64 PiB wide, so that an address
 tells which pointer argument it was derived from however far it strays. The four functions through which every
@@ -33,8 +33,8 @@ from grader.interpreter.races import WITHIN_A_PROGRAM, Races, too_far_apart
 from grader.interpreter.split_k import Contributions
 from grader.interpreter.strays import strays
 
-LONGER = 4
-FEW = 8
+EXTRA_TIME_FACTOR = 4
+FEWEST_PROGRAMS = 8
 """Fewer programs than that say nothing about how long the others take."""
 
 MISLED_ITERATIONS = 50_000
@@ -42,7 +42,7 @@ MISLED_ITERATIONS = 50_000
 PAUSE = 0.1
 """Seconds of CPU time between two checks of the clock, whatever the launch is doing then: a kernel may go on and on without an
 access or an iteration of a loop."""
-WALL = 4
+WALL_FACTOR = 4
 """How much longer than its CPU time a launch may take on a busy machine: it is ended here, with what was found, not from outside."""
 
 
@@ -51,7 +51,7 @@ class MemoryCheck:
 
     seconds: CPU time that the launch may take; after that, and where it is led astray, it is ended with LaunchEnded.
     programs: how many the grid has. A launch whose programs end one after another, so many that the others will have ended
-    in LONGER times the seconds, is given that: many small programs are no endless loop.
+    in EXTRA_TIME_FACTOR times the seconds, is given that: many small programs are no endless loop.
     contributions: what programs add to Y, where that is asked for. told: is told of each access before it is checked.
     misled: the tensor beside which an index or bound was read, once one was.
     poison_masked: what a load's mask leaves out is poison where the load has no `other`.
@@ -119,7 +119,7 @@ class MemoryCheck:
     def _set_clock(self) -> None:
         if self.seconds is None:
             return
-        self.deadline, self.end = process_time() + self.seconds, monotonic() + WALL * self.seconds
+        self.deadline, self.end = process_time() + self.seconds, monotonic() + WALL_FACTOR * self.seconds
         signal.signal(signal.SIGPROF, lambda number, frame: self._in_time())
         signal.setitimer(signal.ITIMER_PROF, PAUSE, PAUSE)
 
@@ -140,13 +140,13 @@ class MemoryCheck:
         if process_time() <= self.deadline and monotonic() <= self.end:
             return
         assert self.seconds is not None
-        if FEW <= self.ended < self.programs <= LONGER * self.ended and not self.longer:
+        if FEWEST_PROGRAMS <= self.ended < self.programs <= EXTRA_TIME_FACTOR * self.ended and not self.longer:
             self.longer = True
-            self.deadline += (LONGER - 1) * self.seconds
-            self.end += (LONGER - 1) * WALL * self.seconds
+            self.deadline += (EXTRA_TIME_FACTOR - 1) * self.seconds
+            self.end += (EXTRA_TIME_FACTOR - 1) * WALL_FACTOR * self.seconds
             return
-        spent = self.seconds * (LONGER if self.longer else 1)
-        among = f", when {self.ended} of its {self.programs} programs had ended" if self.ended >= FEW else ""
+        spent = self.seconds * (EXTRA_TIME_FACTOR if self.longer else 1)
+        among = f", when {self.ended} of its {self.programs} programs had ended" if self.ended >= FEWEST_PROGRAMS else ""
         self.out_of_time = LaunchEnded("time", f"did not finish within {spent:.0f} s on the interpreter{among}")
         raise self.out_of_time
 

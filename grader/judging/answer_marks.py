@@ -12,20 +12,20 @@ HALF = 0.5
 
 UNITS = (
     *(
-        (1000.0**power, f"It is {1000**power:,} times as large as it should be: look at the unit ({{unit}}).")
+        (1000.0**power, f"Your number is {1000**power:,} times as large as it should be: look at the unit ({{unit}}).")
         for power in (1, 2, 3)
     ),
-    *((1000.0**-power, f"It is {1000**power:,} times too small: look at the unit ({{unit}}).") for power in (1, 2, 3)),
+    *((1000.0**-power, f"Your number is {1000**power:,} times too small: look at the unit ({{unit}}).") for power in (1, 2, 3)),
     *(
-        (1024.0**power / 1000.0**power, "It is in powers of 1024; the question asks for {unit}, in powers of 1000.")
+        (1024.0**power / 1000.0**power, "Your number is in powers of 1024; the question asks for {unit}, in powers of 1000.")
         for power in (1, 2, 3)
     ),
     *(
-        (1000.0**power / 1024.0**power, "It is in powers of 1024; the question asks for {unit}, in powers of 1000.")
+        (1000.0**power / 1024.0**power, "Your number is in powers of 1024; the question asks for {unit}, in powers of 1000.")
         for power in (1, 2, 3)
     ),
-    (8.0, "It is 8 times as large as it should be: bits instead of bytes?"),
-    (0.125, "It is 8 times too small: bytes instead of bits?"),
+    (8.0, "Your number is 8 times as large as it should be: bits instead of bytes?"),
+    (0.125, "Your number is 8 times too small: bytes instead of bits?"),
 )
 """Factors by which an answer is off when it is right but for its unit."""
 
@@ -35,10 +35,10 @@ PREFIXES = ("", "k", "M", "G", "T")
 OTHERS = (
     (
         2.0,
-        "It is twice as large as it should be: did you count something twice, or forget that an fp16 number has two bytes?",
+        "Your number is twice as large as it should be: did you count something twice, or forget that an fp16 number has two bytes?",
     ),
-    (0.5, "It is half of what it should be: a multiply-add is two operations, an fp16 number two bytes."),
-    (-1.0, "It has the wrong sign."),
+    (0.5, "Your number is half of what it should be: a multiply-add is two operations, an fp16 number two bytes."),
+    (-1.0, "Your number has the wrong sign."),
 )
 
 
@@ -53,11 +53,11 @@ class Mark:
 def mark(posed: Posed, answer: float) -> Mark:
     """Marks a finite number."""
     if _near(answer, posed.answer, posed):
-        return Mark(1.0, f"Right: {answer:.6g} (asked: {wanted(posed)}).")
+        return Mark(1.0, f"Right: {answer:.6g} (asked for: {wanted(posed)}).")
     likely = [one for one in _mistakes(posed) if _near(answer, one.answer, posed, one.tolerance)]
     if likely:
         return min(likely, key=lambda one: abs(answer - one.answer)).mark
-    return Mark(0.0, f"{answer:.6g} is not right (asked: {wanted(posed)}). Hint: {posed.hint}.")
+    return Mark(0.0, f"{answer:.6g} is not right (asked for: {wanted(posed)}). Hint: {posed.hint}.")
 
 
 @dataclass(frozen=True)
@@ -92,8 +92,8 @@ COUNTED = ("bits", "terms", "times")
 
 
 def wanted(posed: Posed) -> str:
-    """What is asked for: a number, its unit, and how far off it may be, as in "a number in MB, within 2 %"."""
-    exactly = f"within {100 * posed.tolerance:g} %" if posed.tolerance else "exact"
+    """What is asked for: a number, its unit, and how far off it may be, as in "a number in MB, within 2%"."""
+    exactly = f"within {100 * posed.tolerance:g}%" if posed.tolerance else "exact"
     allowed = exactly if posed.factor is None else f"within a factor of {posed.factor:g}"
     unit = f" {'of' if posed.unit in COUNTED else 'in'} {posed.unit}" if posed.unit else ""
     return f"a number{unit}, {allowed}"
@@ -109,7 +109,7 @@ def _binary(unit: str) -> list[tuple[float, str]]:
     return [
         (
             1000.0**asked / 1024.0**other,
-            f"It is in {PREFIXES[other].upper()}iB, powers of 1024; the question asks for {{unit}}, in powers of 1000.",
+            f"Your number is in {PREFIXES[other].upper()}iB, powers of 1024; the question asks for {{unit}}, in powers of 1000.",
         )
         for other in (1, 2, 3)
         if other != asked

@@ -109,12 +109,12 @@ ORDER_OF_THREADS = (
     "which comes first is undefined (the line `memory` says where)"
 )
 LEFT_OPEN = {
-    "elements": "Y depends on the order of a tile's elements where the compiler may choose it, as tl.view, "
-    "tl.cat and can_reorder=True do; use tl.reshape, or tl.join and tl.permute",
-    "combining": "Y depends on the order in which elements are combined, and a GPU may use another order; "
-    "give tl.reduce a function that is associative and commutative, as a + b is, tl.associative_scan one that is "
+    "elements": "Y depends on the order of a tile's elements after an operation that lets the compiler choose that order (tl.view, "
+    "tl.cat, can_reorder=True); use tl.reshape, or tl.join and tl.permute",
+    "combining": "Y depends on the order in which elements are combined, and a GPU may use another order. "
+    "Give tl.reduce a function that is associative and commutative up to rounding, such as a + b; give tl.associative_scan one that is "
     "associative, and find the index of a maximum with tie_break_left=True",
-    "bits": "Y is right only if products of fp8 values are summed exactly, and a Hopper GPU keeps their sums in some 14 bits; "
+    "bits": "Y is right only if products of fp8 values are summed exactly, and a Hopper GPU accumulates them with only about 14 bits; "
     "multiply int8 or fp16, or add each tile's product to a sum of your own, without acc=",
     "last bit": "Y depends on the last bit of a quotient or root of whole numbers, which a GPU only approximates in fp32; divide whole "
     "numbers by // and %, round up by tl.cdiv",

@@ -1,4 +1,4 @@
-"""score: from findings to verdicts, and by the rubric to points.
+"""score: from findings to test results; points.py adds the points.
 
 About a hidden case, a student learns only the verdict and the kind of mistake: none of its messages, numbers, configs, times or lines
 goes into a report, and it changes nothing in what is said about the other cases.

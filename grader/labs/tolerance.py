@@ -69,9 +69,9 @@ def matmul_reference(
     """
     y = a @ w.t()
     magnitude = a.abs() @ w.abs().t()
-    off = torch.zeros_like(y) if permitted is None else permitted
-    rounded = y.abs() + off
-    bound = U_FP16 * rounded + additions(a.shape[1]) * U_FP32 * magnitude + roundings * FP16_UNDERFLOW + off
+    p = torch.zeros_like(y) if permitted is None else permitted
+    rounded = y.abs() + p
+    bound = U_FP16 * rounded + additions(a.shape[1]) * U_FP32 * magnitude + roundings * FP16_UNDERFLOW + p
     norm = float(torch.linalg.norm(y))
     if norm == 0:
         return Reference(y=y, bound=bound, frobenius=float(torch.linalg.norm(bound)))
@@ -84,8 +84,8 @@ def matmul_reference(
         square += (roundings - 1) * SLICE_VARIANCE * U_FP16**2 * (1 + share**2)
     square += a.shape[1] * (U_FP32 * float(torch.linalg.norm(magnitude)) / norm) ** 2
     square += (roundings * FP16_UNDERFLOW / norm) ** 2 * y.numel()
-    square += (float(torch.linalg.norm(off)) / norm) ** 2
-    square += 2 * BOTH_CONFIDENCE * U_FP16 * float(torch.linalg.norm(off * rounded)) / norm**2
+    square += (float(torch.linalg.norm(p)) / norm) ** 2
+    square += 2 * BOTH_CONFIDENCE * U_FP16 * float(torch.linalg.norm(p * rounded)) / norm**2
     return Reference(y=y, bound=bound, frobenius=math.sqrt(square))
 
 

@@ -24,7 +24,7 @@ def ask(lab_id: str, name: str) -> None:
         display([Remark(UNNAMED, "yellow")])
         return
     found = _posed(lab_id, question, given)
-    display([Remark(f"For {given.student}: {found.text}", "cyan"), Remark(f"Asked: {wanted(found)}.", "dim")])
+    display([Remark(f"For {given.student}: {found.text}", "cyan"), Remark(f"Asked for: {wanted(found)}.", "dim")])
 
 
 def check_answer(lab_id: str, name: str) -> float | None:

@@ -48,8 +48,8 @@ if TYPE_CHECKING:
     from grader.running.cuda import CudaRunner
 
 CHECKED_CAPABILITIES = (80, 90)
-"""What kernels are compiled for without a GPU: to a binary for the newest, until shared memory is allocated for the others. In a batch
-most configs are compiled only to LLVM IR for the newest (`GradeOptions.facts`)."""
+"""What kernels are compiled for without a GPU: to a binary for the newest capability; for the others only as far as the pass that allocates
+shared memory. In a batch most configs are compiled only to LLVM IR for the newest (`GradeOptions.facts`)."""
 
 
 @dataclass(frozen=True)

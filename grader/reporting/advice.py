@@ -113,8 +113,8 @@ def _joined(source: KernelSource | None) -> str:
             if isinstance(node, ast.BoolOp) and all(_is_block(part, blocks) for part in node.values):
                 word, sign = ("and", "&") if isinstance(node.op, ast.And) else ("or", "|")
                 return (
-                    f"{source.locate(node.lineno)}: `{word}` of two blocks works, element by element as `{sign}` does, but Triton "
-                    f"calls it deprecated: write (a < b) {sign} (c < d), with each comparison in brackets"
+                    f"{source.locate(node.lineno)}: `{word}` between two tensors works, element by element as `{sign}` does, but Triton "
+                    f"has deprecated it: write (a < b) {sign} (c < d), with each comparison in brackets"
                 )
     return ""
 

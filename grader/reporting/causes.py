@@ -34,7 +34,7 @@ class Cause:
 
     @property
     def reasons(self) -> int:
-        """How many things it says are wrong."""
+        """How many things it says are wrong, which are numbered where it is the only cause."""
         return 1 if self.unexplained else len(self.sentences)
 
     @property

@@ -96,7 +96,7 @@ class Lines:
     def ready(self, labs: Sequence[str]) -> None:
         if not self._told:
             self._told = True
-            self._say("", "watching; save a file to grade it again, Ctrl-C ends", "dim")
+            self._say("", "watching; save a file to grade it again, Ctrl-C stops", "dim")
 
     def unusable(self, message: str) -> None:
         self._say("", f"! {message}", "yellow")

@@ -77,7 +77,7 @@ def outcome(lab: LabReport) -> tuple[str, str]:
     skipped = [test for test in cases if test.status == "skipped"]
     aside = f"; {len(skipped)} cannot be graded on this machine: {headline(skipped[0].message)}" if skipped else ""
     if wrong:
-        reasons = sum(cause.reasons for cause in found)
+        reasons = found[0].reasons if len(found) == 1 else len(found)  # as many as `_cause` numbers
         one = "all for one reason" if len(wrong) > 1 else "for one reason"
         why = one if reasons == 1 else f"{'all ' if len(found) == 1 else ''}for {reasons} reasons"
         return f"{MARKS['failed'][0]} {len(wrong)} of {len(cases)} cases fail, {why}{aside}", "red"

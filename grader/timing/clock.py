@@ -80,6 +80,7 @@ def _time(
     session: TimingSession,
     budget: Budget,
 ) -> SpeedSample:
+    """Tunes, races, checks; a failed sample where anything is wrong."""
     lab, case = stage.lab, stage.case
     config_us: dict[int, float] = {}
     wrong: dict[int, str] = {}
@@ -115,8 +116,8 @@ def _time(
     student_us, baseline_us = (1e3 * time_ms / case.launches for time_ms in (timings.a_ms, timings.b_ms))
     problem = stage.problem(candidate.draw, 0)
     bytes_moved, operations = lab.bytes_moved(problem), lab.operations(problem)
-    least = floor(bytes_moved, operations, lab.operand, driver.peaks())
-    message = message or least.fault(student_us)
+    minimum = floor(bytes_moved, operations, lab.operand, driver.peaks())
+    message = message or minimum.fault(student_us)
     notes = [f"left out: {next(iter(wrong.values()))}"] if wrong else []
     notes += watch.notes() if watch else ()
     return SpeedSample(
@@ -127,7 +128,7 @@ def _time(
         control_log_ratios=session.controls[lab.id, case.name],
         student_us=student_us,
         baseline_us=baseline_us,
-        floor_us=least.bytes_us,
+        floor_us=minimum.bytes_us,
         bytes_moved=bytes_moved,
         operations=operations,
         config_us=config_us,

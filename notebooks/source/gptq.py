@@ -515,7 +515,7 @@ check_speed("gptq")
 # %% [markdown]
 # ## Questions
 #
-# The first four have numbers of your own, drawn from your name, and are marked automatically.
+# The first four have numbers of your own, derived from your name, and are marked automatically.
 
 # %% [markdown] lang="zh"
 # ## 思考题

@@ -392,8 +392,8 @@ check("w4a16", speed="epilogue")
 # %% [markdown]
 # ### Faster, step 2: whole words
 #
-# Eight weights share a word. A kernel that loads a word for each of them loads it eight times: that costs no extra DRAM traffic,
-# since L2 has it, but one instruction each.
+# Eight weights share a word. A kernel that loads a word for each of them loads it eight times: the repeated loads hit in L2, so they
+# cost no DRAM traffic, but each costs an instruction.
 #
 # @speed w4a16: words
 
@@ -417,8 +417,8 @@ check("w4a16", speed="words")
 # %% [markdown]
 # ### Faster, step 3: two nibbles at a time, without a conversion
 #
-# Converting an integer to a float takes an instruction for every weight, at a fraction of the rate of a multiply-add. But an fp16
-# number between 1024 and 2048 has steps of 1: the bits `0x6400 | u` *are* the number $1024 + u$, for $u$ of 0 to 15. A nibble in
+# Converting an integer to a float takes an instruction for every weight, at a fraction of the rate of a multiply-add. But fp16
+# numbers between 1024 and 2048 are spaced 1 apart: the bits `0x6400 | u` *are* the number $1024 + u$, for $u$ of 0 to 15. A nibble in
 # two's complement whose sign bit is flipped is $u = q + 8$. So two nibbles in the two halves of an int32 are two fp16 numbers, and
 # one subtraction gives both weights.
 #
@@ -447,9 +447,9 @@ check("w4a16", speed="nibbles")
 # ### Faster, step 4: one token: work for every multiprocessor
 #
 # With one token, 4096 columns in tiles of 64 are 64 programs, on a GPU with 132 multiprocessors. `SPLIT_K` programs share a tile,
-# each takes a part of $K$, and `tl.atomic_add` joins them. $Y$ then arrives zeroed, and the zeroing is timed. With a `SPLIT_K` of 1
-# it is not zeroed, so keep the plain store for that: `if SPLIT_K == 1:` is decided for each config when it is compiled. Fewer rows
-# per tile help, too.
+# each takes a part of $K$, and `tl.atomic_add` adds up their partial sums. $Y$ then arrives zeroed, and the zeroing is timed. With a
+# `SPLIT_K` of 1 it is not zeroed, so keep the plain store for that: `if SPLIT_K == 1:` is decided for each config when it is compiled.
+# Fewer rows per tile help, too.
 #
 # @speed w4a16: split
 
@@ -650,7 +650,7 @@ check_speed("w4a16")
 # %% [markdown]
 # ## Questions
 #
-# The first four have numbers of your own, drawn from your name, and are marked automatically. Write your name once, as in your class
+# The first four have numbers of your own, derived from your name, and are marked automatically. Write your name once, as in your class
 # list. An answer is a number, or arithmetic such as `2 * 3 / 4`; the cell below says whether it is right, and if not, what to look
 # at.
 

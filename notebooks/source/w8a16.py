@@ -528,7 +528,7 @@ check_speed("w8a16")
 # %% [markdown]
 # ## Questions
 #
-# The first four have numbers of your own, drawn from your name, and are marked automatically. Write your name once, as in your class
+# The first four have numbers of your own, derived from your name, and are marked automatically. Write your name once, as in your class
 # list. An answer is a number, or arithmetic such as `2 * 3 / 4`; the cell below says whether it is right, and if not, what to look
 # at.
 

@@ -567,9 +567,9 @@ check("w8a8", speed="rows")
 # ### Faster, step 6: few tokens: work for every multiprocessor
 #
 # With 16 tokens $Y$ has few tiles, so most of the GPU idles. `SPLIT_K` programs share a tile, each takes a part of $K$, and
-# `tl.atomic_add(ptrs, y, mask=...)` joins them. $Y$ then arrives zeroed, and the zeroing is timed. With a `SPLIT_K` of 1 it is not
-# zeroed, so keep the plain store for that: `if SPLIT_K == 1:` is decided for each config when it is compiled. Narrow tiles are the
-# alternative.
+# `tl.atomic_add(ptrs, y, mask=...)` adds up their partial sums. $Y$ then arrives zeroed, and the zeroing is timed. With a `SPLIT_K` of
+# 1 it is not zeroed, so keep the plain store for that: `if SPLIT_K == 1:` is decided for each config when it is compiled. Narrow tiles
+# are the alternative.
 #
 # @speed w8a8: split
 
@@ -613,7 +613,7 @@ check_speed("w8a8")
 # %% [markdown]
 # ## Questions
 #
-# The first four have numbers of your own, drawn from your name, and are marked automatically. Write your name once, as in your class
+# The first four have numbers of your own, derived from your name, and are marked automatically. Write your name once, as in your class
 # list. An answer is a number, or arithmetic such as `2 * 3 / 4`; the cell below says whether it is right, and if not, what to look
 # at.
 

@@ -194,7 +194,7 @@ def harness(q_ptr, zeros_ptr, scales_ptr, out_ptr):{OFFSETS}
         result="acc",
         returns=ACC,
         right="Every tile along K was unpacked with the scales and zero points of its own groups.",
-        hint="for each k from 0 up to K: a tile of x, the words of those rows, and for each row the scales and zeros of its group",
+        hint="for k in range(0, K, BLOCK_K): a tile of x, the words of those rows, and for each row the scales and zeros of its group",
         harness=f"""
 @triton.jit
 def harness(

@@ -48,7 +48,7 @@ SPEED_STEPS = (
     SpeedStep(
         name="epilogue",
         case="speed_m512",
-        question="With 512 tokens, how often does a launch multiply the same weight by its scale, as your kernel is now?",
+        question="With 512 tokens, how many times does one launch of your current kernel multiply the same weight by its scale?",
         quantity=compiled(_scalings),
         demands=(
             Demand(

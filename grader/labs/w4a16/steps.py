@@ -151,7 +151,7 @@ def harness(x_ptr, q_ptr, acc_ptr, out_ptr):{OFFSETS}
         result="acc",
         returns=ACC,
         right="The heart of the kernel: every tile along K was unpacked, multiplied and added, the last one masked.",
-        hint="start from tl.zeros(..., dtype=tl.float32); for each k from 0 up to K: columns k to k + BLOCK_K - 1 of x, "
+        hint="start from tl.zeros(..., dtype=tl.float32); for k in range(0, K, BLOCK_K): columns k to k + BLOCK_K - 1 of x, "
         "and the words of those rows of W",
         harness=f"""
 @triton.jit
@@ -168,7 +168,7 @@ def harness(x_ptr, qweight_ptr, M, N, K, stride_xm, stride_xk, stride_wk, out_pt
         result="y",
         returns=Y,
         right="One multiplication per element of Y, none in the loop, and no product was rounded before the sum.",
-        hint="convert the scales to fp32, spread them across the columns, multiply once, end in fp16",
+        hint="convert the scales to fp32, give each column its scale (scales[None, :]), multiply once, end in fp16",
         harness=f"""
 @triton.jit
 def harness(acc_ptr, scales_ptr, out_ptr):{OFFSETS}

@@ -85,7 +85,7 @@ STEPS = (
         result="w",
         returns=W,
         right="All 256 integers, each exact: fp16 holds every whole number up to 2048.",
-        hint="q.to(tl.float16) will do; by bits: (q.to(tl.int16) & 0xFF) ^ 0x6480 are the bits of 1152 + q",
+        hint="q.to(tl.float16) will do; or from the bits: (q.to(tl.int16) & 0xFF) ^ 0x6480 are those of 1152 + q, so subtract 1152",
         harness=f"""
 @triton.jit
 def harness(q_ptr, out_ptr):{OFFSETS}
@@ -99,8 +99,8 @@ def harness(q_ptr, out_ptr):{OFFSETS}
         function="multiply_tiles",
         result="acc",
         returns=ACC,
-        right="There is no fp16 x int8 instruction, so q is converted first. As fp16 it is exact, and fp16 times fp16 goes into fp32 on "
-        "the tensor cores; both as fp32 would be right too, and many times slower.",
+        right="There is no fp16 x int8 instruction, so q is converted first. As fp16 it is exact, and the tensor cores multiply "
+        "fp16 by fp16 and accumulate in fp32; converting both to fp32 would also be right, but many times slower.",
         hint="tl.dot(x, to_half(q), acc) adds the product to acc, which is fp32",
         harness=f"""
 @triton.jit
@@ -118,8 +118,8 @@ def harness(x_ptr, q_ptr, acc_ptr, out_ptr):{OFFSETS}
         result="acc",
         returns=ACC,
         right="The heart of the kernel: every tile along K was loaded, converted, multiplied and added, the last one masked.",
-        hint="start from tl.zeros(..., dtype=tl.float32); for each k from 0 up to K, depth = k + tl.arange(0, BLOCK_K): "
-        "columns `depth` of x and rows `depth` of qweight",
+        hint="start from tl.zeros(..., dtype=tl.float32); for k in range(0, K, BLOCK_K): depth = k + tl.arange(0, BLOCK_K); "
+        "multiply columns `depth` of x by rows `depth` of qweight",
         harness=f"""
 @triton.jit
 def harness(x_ptr, qweight_ptr, M, N, K, stride_xm, stride_xk, stride_wn, out_ptr):{OFFSETS}
@@ -137,7 +137,7 @@ def harness(x_ptr, qweight_ptr, M, N, K, stride_xm, stride_xk, stride_wn, out_pt
         result="y",
         returns=Y,
         right="One multiplication per element of Y, none in the loop, and no product was rounded before the sum.",
-        hint="convert the scales to fp32, spread them across the columns, multiply once, end in fp16",
+        hint="convert the scales to fp32, give each column its scale (scales[None, :]), multiply once, end in fp16",
         harness=f"""
 @triton.jit
 def harness(acc_ptr, scales_ptr, out_ptr):{OFFSETS}
@@ -153,8 +153,8 @@ def harness(acc_ptr, scales_ptr, out_ptr):{OFFSETS}
         function="multiply_one",
         result="sum",
         returns=ONE,
-        right="No matrix instruction, and no 15 empty rows beside the one token.",
-        hint="tl.sum(x[:, None] * q, axis=0), both as fp32 before they are multiplied",
+        right="No matrix instruction, and none of the 15 empty rows beside the one token.",
+        hint="tl.sum(x[:, None] * q, axis=0), with both converted to fp32 first",
         harness=f"""
 @triton.jit
 def harness(x_ptr, q_ptr, out_ptr):{OFFSETS}

@@ -169,7 +169,7 @@ def harness(q_ptr, w_ptr, acc_ptr, out_ptr):{OFFSETS}
         result="acc",
         returns=ACC,
         right="The heart of the kernel: every tile along K was quantised, multiplied and added, the last one masked.",
-        hint="start from tl.zeros(..., dtype=tl.int32); for each k from 0 up to K: columns k to k + BLOCK_K - 1 of x, the same "
+        hint="start from tl.zeros(..., dtype=tl.int32); for k in range(0, K, BLOCK_K): columns k to k + BLOCK_K - 1 of x, the same "
         "rows of w; the columns of x end at K, and so do the rows of w",
         harness=f"""
 @triton.jit
@@ -187,7 +187,8 @@ def harness(x_ptr, w_ptr, scale_ptr, M, N, K, stride_xm, stride_xk, stride_wn, o
         result="y",
         returns=Y,
         right="Both scales were moved out of the sum, so they are applied once per element, not once per product.",
-        hint="convert acc to fp32 first, multiply by input_scale down the rows and weight_scale across, end in fp16",
+        hint="convert acc to fp32 first, give each row its input_scale (input_scale[:, None]) and each column its weight_scale "
+        "(weight_scale[None, :]), end in fp16",
         harness=f"""
 @triton.jit
 def harness(acc_ptr, input_scale_ptr, weight_scale_ptr, out_ptr):{OFFSETS}

@@ -52,14 +52,14 @@ def test_of_a_right_kernel_nothing_deviates_though_every_element_is_asked(path):
 @pytest.mark.parametrize(
     ("lab", "find", "put", "key", "words"),
     [
-        ("w8a8", "w_ptrs += BLOCK_K * stride_wk", "w_ptrs += 0 * stride_wk", ("k", "right step"), "k of W moves by 0 from one iteration"),
-        ("w8a8", "x_ptrs += BLOCK_K * stride_xk", "x_ptrs += 2 * BLOCK_K * stride_xk", ("k", "left step"), "moves by 64"),
+        ("w8a8", "w_ptrs += BLOCK_K * stride_wk", "w_ptrs += 0 * stride_wk", ("k", "right step"), "k of W advances by 0 from one iteration"),
+        ("w8a8", "x_ptrs += BLOCK_K * stride_xk", "x_ptrs += 2 * BLOCK_K * stride_xk", ("k", "left step"), "advances by 64"),
         ("w8a8", "        x = tl.floor(x + 0.5)\n", "", ("value", "left"), "is multiplied as"),
         ("w8a8", "range(0, tl.cdiv(K, BLOCK_K))", "range(0, K // BLOCK_K)", ("count", "missing"), "k = 192:208 is never multiplied"),
-        ("w8a8", "acc += tl.dot(", "acc = tl.dot(", ("sum", "lost"), "6 of 7 multiplications of X and W do not reach Y"),
+        ("w8a8", "acc += tl.dot(", "acc = tl.dot(", ("sum", "lost"), "6 of the 7 tile products never reach Y"),
         ("w8a8", " * w_scale[None, :]", "", ("scale", "powers 1 0"), "= input_scale[0]"),
         ("w4a16", "nibble - 16, nibble)", "nibble - 8, nibble)", ("value", "right"), "- 8 = "),
-        ("w4a16", "acc += tl.dot(", "acc = tl.dot(", ("sum", "lost"), "do not reach Y"),
+        ("w4a16", "acc += tl.dot(", "acc = tl.dot(", ("sum", "lost"), "never reach Y, only the last does, expected the sum of all"),
         ("dds", "offs_k = col * BLOCK + offs_b", "offs_k = col + offs_b", ("index", "use"), "with col_indices["),
         ("dds", "tl.dot(x, tl.trans(w))", "tl.dot(x, w)", ("rows", "right place"), "values[0, 1, 0] = W[1, "),
     ],
@@ -196,24 +196,24 @@ def test_a_scale_is_followed_by_the_way_that_the_number_came():
 @pytest.mark.parametrize(
     ("name", "case", "line", "words"),
     [
-        ("w4a16_g06", "all_tails", 13, "2 of 6 multiplications of X and W do not reach Y"),  # of this tile, whatever the next one loses
+        ("w4a16_g06", "all_tails", 13, "2 of the 6 tile products never reach Y"),  # of this tile, whatever the next one loses
         ("w4a16_g07", "all_tails", 29, "still has X[0, 32] * W[0, 32] in it"),  # in `odd`; `even` is zeroed
         ("w4a16_g01", "all_tails", 32, "W[0, 8] is multiplied as -48"),  # for which the sum overflows
         ("w8a8_g08", "all_tails", 18, "becomes 0.02 (maximum 0.02)"),  # which Y is multiplied by as well
         ("w8a8_g10", "all_tails", 28, "the shape given for W leaves out k = 80:208"),
-        ("w8a8_g11", "all_tails", 36, "k of W moves by {0} from one iteration to the next (0:64, then 1:65)"),
-        ("w8a16_g01", "strided_rows", 33, "the first product of a later tile takes W from k = {0} on"),  # K further, not a row
+        ("w8a8_g11", "all_tails", 36, "k of W advances by {0} from one iteration to the next (0:64, then 1:65)"),
+        ("w8a16_g01", "strided_rows", 33, "the first product of a later tile starts at k = {0} of W"),  # K further, not a row
         ("w8a16_g03", "all_tails", 24, "the products of k = 16:32, 48:64, 80:96, 112:128, ... do not reach Y[0, 0]"),
         ("dds_g03", "rectangular", 30, "values[0, 1, 0] = W[1, 0] is multiplied"),
-        ("dds_g06", "rectangular", 22, "is multiplied 2 times for Y[0, 0]"),
+        ("dds_g06", "rectangular", 22, "are multiplied twice for Y[0, 0]"),
         ("dds_g12", "rectangular", 20, "still has X[0, 0] * W[0, 0] in it"),
         ("dds_l01", "odd_m", 29, "still has X[0, 64] * W[0, 64] in it"),  # in a tile without products of its own, too
         ("w8a8_l05", "all_tails", 58, "in another tile of the program"),  # where the two sums meet
         ("w8a8_l10", "all_tails", 54, "are made after Y[0, 0] is stored"),  # what decides when a tile is stored
         ("w4a16_l07", "all_tails", 53, "are multiplied by 1"),  # a condition that only one program meets
         ("dds_m12", "rectangular", 32, "k = 304:320 is never multiplied"),  # before a loop's first iteration, which goes back
-        ("w4a16_l05", "all_tails", 40, "is multiplied 2 times"),  # the mask, not `j`, which W takes as well
-        ("w8a8_f06", "all_tails", 63, "k = 208 of X is multiplied, past K"),  # the comparison: it ends one too late, not its end
+        ("w4a16_l05", "all_tails", 40, "are multiplied twice"),  # the mask, not `j`, which W takes as well
+        ("w8a8_f06", "all_tails", 63, "elements of X past K = 208 (k = 208) are multiplied"),  # the comparison is wrong, not its end
         ("gptq_m03", "groups_of_32", 38, "scales[0, 0] is used"),  # of a weight in two parts, each of which meets every k
         ("w8a16_m01", "all_tails", 30, "k = 0:64 is never multiplied"),  # by a loop that goes back, tile by tile
         ("w4a16_q03", "all_tails", 56, "k = 0:128 is never multiplied"),  # but loaded: the multiplication takes later tiles
@@ -222,7 +222,7 @@ def test_a_scale_is_followed_by_the_way_that_the_number_came():
         ("gptq_r02", "all_tails", 48, "X[0, 0] is multiplied by the word of W[0, 64:72]"),  # W's slices are whole, so its step is right
         ("w8a8_s04", "transposed_x", 66, "the addresses of X move by {0} from one iteration to the next"),  # of two products alike
         ("dds_s21", "rectangular", 42, "values[7, 0, 0] = W[32, 0] is multiplied"),  # the mask: its iteration is needed
-        ("w4a16_u01", "all_tails", 57, "is multiplied 2 times"),  # what X meets for that reason is not said to be cut out wrongly
+        ("w4a16_u01", "all_tails", 57, "are multiplied twice"),  # what X meets for that reason is not said to be cut out wrongly
         ("dds_u01", "rectangular", 60, "is that of Y[0, 0]"),  # stored twice, and no sum that was left as it was
         ("gptq_u02", "groups_of_32", 49, "zeros[0, 0] becomes 7"),  # not the distance, by which the words are shifted rightly
         ("w4a16_t03", "all_tails", 47, "is multiplied by the word of W[0, 8:16]"),  # each word once: X need not take every eighth k
@@ -252,7 +252,7 @@ def test_each_call_of_a_helper_multiplies_for_itself():
 
 def test_a_load_of_what_was_loaded_is_the_one_that_meets_a_k_again():
     (found, *_), place = written_blind("gptq_s27", "groups_of_32")
-    assert "is multiplied 2 times" in found.found
+    assert "are multiplied twice" in found.found
     assert "line 62" in place(found.line)
 
 
@@ -275,7 +275,7 @@ def test_a_k_that_is_met_twice_has_one_wrong_scale_for_that_reason(tmp_path):
     path.write_text(kernel_text("tests/corpus/blind_2026_11_27q.toml:gptq_q04", TESTS.parent), encoding="utf-8")
     tests = graded_as_read(path, get_lab("gptq"), seed=1)["labs"]["gptq"]["tests"]
     said = "\n".join(test["diagnosis"] for test in tests if test.get("diagnosis"))
-    assert "is multiplied 2 times" in said
+    assert "are multiplied twice" in said
     assert "scales[" not in said
 
 
@@ -295,7 +295,7 @@ def test_a_k_that_is_met_twice_has_one_wrong_scale_for_that_reason(tmp_path):
         ("w4a16_h08", "all_tails", 40, "neighbouring rows of the product are stored 1 apart"),  # and no mask
         ("w4a16_h12", "all_tails", 27, "X[0, 1] is multiplied by the word of W[0, 8:16]"),  # not `offs_w`, which W takes as well
         ("w4a16_h16", "all_tails", 36, "past K = 168"),
-        ("w4a16_h19", "all_tails", 44, "the mask of the store lets columns"),  # where the store's mask was made
+        ("w4a16_h19", "all_tails", 44, "the store's mask lets columns"),  # where the store's mask was made
         ("gptq_h04", "groups_of_32", 33, "leaves out k = 32:224"),
         ("dds_h02", "all_empty", 32, "no program stores anything"),  # in a loop that is never entered
         ("dds_h07", "rectangular", 23, "= W[32, 0] is multiplied"),  # the condition, not its bound
@@ -316,7 +316,7 @@ def test_the_line_is_none_that_something_right_is_made_of(name, case, line, word
         ("w8a8_i07", "all_tails", 31, "is converted with input_scale[1]"),  # where they are laid along k, not where they were loaded
         ("w8a8_i08", "all_tails", 36, "leaves out weight_scale[1]"),  # not `in_m`, by which the rows of X are masked
         ("w4a16_i02", "all_tails", 45, "k of X advances on this line"),  # and no word of `a_ptrs`
-        ("w4a16_i05", "all_tails", 23, "is multiplied 2 times"),  # not `part`, which is given
+        ("w4a16_i05", "all_tails", 23, "are multiplied twice"),  # not `part`, which is given
         ("w4a16_i06", "all_tails", 35, "are multiplied by 1"),  # not `acc`, which the other store takes, too
         ("dds_i03", "empty_rows", 22, "values[2, 0, 0]"),  # how often a loop runs that counts down
         ("dds_i05", "rectangular", 22, "are 1 apart"),  # where the block pointer was made, not where it is advanced
@@ -331,10 +331,10 @@ def test_the_line_is_none_that_something_right_is_made_of(name, case, line, word
         ("w4a16_j08", "all_tails", 36, "2 to 3 times"),  # and not `end` too, which is `begin` and as much as there should be
         ("w4a16_g05", "all_tails", 12, "12 - 0 = 12"),  # what should have changed the bits
         ("w4a16_k07", "every_nibble", 9, "W[0, 1] is multiplied as 8"),  # and did not, by tl.where
-        ("w8a8_i12", "all_tails", 17, "is multiplied 2 times"),  # where two slices' numbers became one, not `k_begin`
+        ("w8a8_i12", "all_tails", 17, "are multiplied twice"),  # where two slices' numbers became one, not `k_begin`
         ("w4a16_l10", "single_token", 33, "the word of W"),  # where the stride is missing, not `x_row`, which could not mend it
         ("w8a8_f01", "all_tails", 32, "is converted with input_scale[0]"),  # the rows, not what is loaded by them
-        ("w4a16_h10", "all_tails", 31, "is multiplied 2 times"),  # another name of K, which no operation makes
+        ("w4a16_h10", "all_tails", 31, "are multiplied twice"),  # another name of K, which no operation makes
         ("dds_t01", "strided_y", 31, "= W[32, 32] is multiplied"),  # what the loop's count is made of
         ("w4a16_t06", "all_tails", 35, "is never multiplied"),  # not `total_steps`, which are all that K takes
         ("dds_t05", "rectangular", 41, "col_indices[0] selects"),  # another name of the pointer, which no operation makes

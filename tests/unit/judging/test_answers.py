@@ -42,7 +42,7 @@ def test_a_question_of_any_student(lab_id, question):
 
 def test_signs_and_factors_of_two_are_named():
     asked = posed("w4a16", questions_of("w4a16")["nibble"], "somebody")
-    assert mark(asked, -asked.answer).sentence == "It has the wrong sign."
+    assert mark(asked, -asked.answer).sentence == "Your number has the wrong sign."
     asked = posed("w8a8", questions_of("w8a8")["intensity"], "somebody")
     assert "multiply-add is two operations" in mark(asked, asked.answer / 2).sentence
 

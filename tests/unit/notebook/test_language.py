@@ -63,9 +63,9 @@ def test_every_question_is_asked_and_marked_in_chinese_with_its_numbers():
             text = in_chinese(f"For {student}: {found.text}")
             numbers = [sorted(re.findall(r"(?<![\w.])(?:0x)?[0-9A-F.]*\d", one)) for one in (found.text, text)]
             assert set(numbers[1]) >= {n for n in numbers[0] if len(n) > 1}, text
-            assert CHINESE.search(language.translated(f"Asked: {wanted(found)}."))
+            assert CHINESE.search(language.translated(f"Asked for: {wanted(found)}."))
             look = in_chinese(found.hint)
-            refused = f"0 of 2 points. 7.5 is not right (asked: {wanted(found)}). Hint: {found.hint}."
+            refused = f"0 of 2 points. 7.5 is not right (asked for: {wanted(found)}). Hint: {found.hint}."
             assert language.translated(refused) == f"0/2 分。7.5 不对。提示：{look}。"
             for trap in found.traps:
                 assert language.translated(f"0 of 2 points. {trap.sentence}") == f"0/2 分。{in_chinese(trap.sentence)}"

@@ -123,8 +123,23 @@ def test_each_sentence_is_there_once(shown):
         "reads row 3 of x",
     ):
         assert text.count(sentence) == 1, sentence
-    assert "7 of 7 cases fail, for 6 reasons" in text
+    assert "7 of 7 cases fail, for 4 reasons" in text
     assert re.search("in .*a_case.*b_case.*c_case", text, re.IGNORECASE)
+
+
+@pytest.mark.parametrize(
+    ("tests", "said", "last"),
+    [
+        (ROUNDED, "2 of 2 cases fail, all for 2 reasons", "2."),  # one cause: its sentences are numbered
+        ([*ROUNDED, *SCALED, MEMORY], "4 of 4 cases fail, for 3 reasons", "3."),
+        (SCALED, "2 of 2 cases fail, all for one reason", ""),
+        (REGION, "1 of 1 cases fail, for one reason", ""),
+    ],
+)
+def test_the_headline_counts_what_is_numbered(tests, said, last):
+    text = printed(report(*tests))
+    assert said in text
+    assert (re.findall(r"^ *(\d\.) ", text, re.MULTILINE) or [""])[-1] == last
 
 
 def test_a_line_stands_below_its_sentence():

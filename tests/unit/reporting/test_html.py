@@ -227,8 +227,8 @@ def test_advice_in_words():
 @pytest.mark.parametrize(
     ("line", "told"),
     [
-        ("mask = offs[:, None] < M and cols[None, :] < N", "`and` of two blocks works, element by element as `&` does"),
-        ("mask = offs < M or offs >= N", "`or` of two blocks works, element by element as `|` does"),
+        ("mask = offs[:, None] < M and cols[None, :] < N", "`and` between two tensors works, element by element as `&` does"),
+        ("mask = offs < M or offs >= N", "`or` between two tensors works, element by element as `|` does"),
         ("mask = (offs < M) & (offs >= N)", ""),
         ("if M > 1 and N > 1: pass", ""),
         ("most = tl.max(offs, axis=0) < M and N > 1", ""),
