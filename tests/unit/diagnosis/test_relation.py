@@ -52,7 +52,7 @@ def test_of_a_right_kernel_nothing_deviates_though_every_element_is_asked(path):
 @pytest.mark.parametrize(
     ("lab", "find", "put", "key", "words"),
     [
-        ("w8a8", "w_ptrs += BLOCK_K * stride_wk", "w_ptrs += 0 * stride_wk", ("k", "right step"), "k of W advances by 0 from one iteration"),
+        ("w8a8", "w_ptrs += BLOCK_K * stride_wk", "w_ptrs += 0 * stride_wk", ("k", "right step"), "k of W advances by 0 from"),
         ("w8a8", "x_ptrs += BLOCK_K * stride_xk", "x_ptrs += 2 * BLOCK_K * stride_xk", ("k", "left step"), "advances by 64"),
         ("w8a8", "        x = tl.floor(x + 0.5)\n", "", ("value", "left"), "is multiplied as"),
         ("w8a8", "range(0, tl.cdiv(K, BLOCK_K))", "range(0, K // BLOCK_K)", ("count", "missing"), "k = 192:208 is never multiplied"),
