@@ -54,7 +54,9 @@ def check_reset(run: Run, products: Products, stores: Sequence[Node]) -> list[Ob
             text = "the product of X and W reaches no store"
             taken = any(lost[-1].number in node.inputs for node in run.tape.nodes)
             line = line_of_value(run, stores[-1]) if taken else line
-        found.append(products.seen("sum", "lost", line, text, f"the sum of all {made}" if reaching else "the sum of all of them"))
+        found.append(
+            products.seen("sum", "lost", line, text, f"the sum of all {made}" if reaching else "the sum of all of them")
+        )
     again = products.flow.again
     if again:
         line = start_of_sum(run, min(again))

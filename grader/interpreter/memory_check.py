@@ -146,7 +146,9 @@ class MemoryCheck:
             self.end += (EXTRA_TIME_FACTOR - 1) * WALL_FACTOR * self.seconds
             return
         spent = self.seconds * (EXTRA_TIME_FACTOR if self.longer else 1)
-        among = f", when {self.ended} of its {self.programs} programs had ended" if self.ended >= FEWEST_PROGRAMS else ""
+        among = (
+            f", when {self.ended} of its {self.programs} programs had ended" if self.ended >= FEWEST_PROGRAMS else ""
+        )
         self.out_of_time = LaunchEnded("time", f"did not finish within {spent:.0f} s on the interpreter{among}")
         raise self.out_of_time
 

@@ -15,13 +15,22 @@ UNITS = (
         (1000.0**power, f"Your number is {1000**power:,} times as large as it should be: look at the unit ({{unit}}).")
         for power in (1, 2, 3)
     ),
-    *((1000.0**-power, f"Your number is {1000**power:,} times too small: look at the unit ({{unit}}).") for power in (1, 2, 3)),
     *(
-        (1024.0**power / 1000.0**power, "Your number is in powers of 1024; the question asks for {unit}, in powers of 1000.")
+        (1000.0**-power, f"Your number is {1000**power:,} times too small: look at the unit ({{unit}}).")
         for power in (1, 2, 3)
     ),
     *(
-        (1000.0**power / 1024.0**power, "Your number is in powers of 1024; the question asks for {unit}, in powers of 1000.")
+        (
+            1024.0**power / 1000.0**power,
+            "Your number is in powers of 1024; the question asks for {unit}, in powers of 1000.",
+        )
+        for power in (1, 2, 3)
+    ),
+    *(
+        (
+            1000.0**power / 1024.0**power,
+            "Your number is in powers of 1024; the question asks for {unit}, in powers of 1000.",
+        )
         for power in (1, 2, 3)
     ),
     (8.0, "Your number is 8 times as large as it should be: bits instead of bytes?"),

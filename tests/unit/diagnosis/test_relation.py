@@ -52,7 +52,7 @@ def test_of_a_right_kernel_nothing_deviates_though_every_element_is_asked(path):
 @pytest.mark.parametrize(
     ("lab", "find", "put", "key", "words"),
     [
-        ("w8a8", "w_ptrs += BLOCK_K * stride_wk", "w_ptrs += 0 * stride_wk", ("k", "right step"), "k of W advances by 0 from one iteration"),
+        ("w8a8", "w_ptrs += BLOCK_K * stride_wk", "w_ptrs += 0 * stride_wk", ("k", "right step"), "k of W advances by 0 from one"),
         ("w8a8", "x_ptrs += BLOCK_K * stride_xk", "x_ptrs += 2 * BLOCK_K * stride_xk", ("k", "left step"), "advances by 64"),
         ("w8a8", "        x = tl.floor(x + 0.5)\n", "", ("value", "left"), "is multiplied as"),
         ("w8a8", "range(0, tl.cdiv(K, BLOCK_K))", "range(0, K // BLOCK_K)", ("count", "missing"), "k = 192:208 is never multiplied"),
@@ -365,10 +365,10 @@ def test_what_is_missing_is_not_always_the_grids(name, place, tmp_path):
 @pytest.mark.parametrize(
     ("name", "along", "place"),
     [
-        ("w8a8_grid2d", "BLOCK_N", "w8a8.py line 22 (look here first), in `all_tails`: no program stores rows 0:33, columns 64:80 of Y: going by the "
-         "others, program 3 would"),
-        ("w8a8_bf16_dot", "BN", "w8a8.py line 31 (look here first), in `all_tails`: no program stores rows 0:33, columns 64:80 of Y: going by the "
-         "others, program (0, 2) would"),
+        ("w8a8_grid2d", "BLOCK_N", "w8a8.py line 22 (look here first), in `all_tails`: no program stores rows 0:33, columns 64:80 of Y: "
+         "going by the others, program 3 would"),
+        ("w8a8_bf16_dot", "BN", "w8a8.py line 31 (look here first), in `all_tails`: no program stores rows 0:33, columns 64:80 of Y: "
+         "going by the others, program (0, 2) would"),
     ],
 )
 def test_what_programs_beyond_the_grid_would_store_is_the_grids(name, along, place, tmp_path):
