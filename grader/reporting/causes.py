@@ -116,4 +116,4 @@ def next_place(lab: LabReport) -> str:
     if first is None:
         return ""
     place = first.place(lab.source)
-    return f"fix {place} first, then grade again" if place else headline(first.sentences[0])
+    return f"start at {place}, then grade again" if place else headline(first.sentences[0])
