@@ -41,10 +41,7 @@ def check_counts(run: Run, parts: Sequence[Products]) -> list[Observation]:
     missing, twice = np.flatnonzero(needed & (counts == 0)), np.flatnonzero(counts > 1)
     found = _past_the_end(run, one, e)
     if len(twice):
-        times = sorted(set(counts[twice].tolist()))
-        often = f"{times[0]} times" if len(times) == 1 else f"{times[0]} to {times[-1]} times"
-        often = "twice" if times == [2] else often
-        text = f"the elements at k = {span(twice)} are multiplied {often} for {where}{_together(run, parts)}"
+        text = f"the elements at k = {span(twice)} are multiplied {_often(counts[twice])} for {where}{_together(run, parts)}"
         begins = {int(part.left.k[0][part.live[0]].min()) for part in parts if part.live[0].any()}
         ends = {int(part.left.k[0][part.live[0]].max()) for part in parts if part.live[0].any()}
         which = "stop" if len(ends) == 1 < len(begins) else "start"
@@ -169,6 +166,14 @@ def _tiles(parts: Sequence[Products]) -> Iterator[tuple[Products, Term, Array]]:
     """Each multiplication of some programs, and which of the products are its own."""
     for part in parts:
         yield from ((part, term, np.flatnonzero(part.term == t)) for t, term in enumerate(part.flow.terms))
+
+
+def _often(counts: Array) -> str:
+    """How often elements are multiplied, in words."""
+    low, high = int(counts.min()), int(counts.max())
+    if low < high:
+        return f"{low} to {high} times"
+    return "twice" if low == 2 else f"{low} times"
 
 
 def _missing(run: Run, parts: Sequence[Products], e: int, missing: Array, where: str, which: str) -> Observation:
