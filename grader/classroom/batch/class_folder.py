@@ -118,10 +118,12 @@ def assignments_in(root: Path, asked: str | None, *, submitted: bool) -> Assignm
         return Assignments(frozenset(one.name for each in _students(root) for one in each if is_folder(one)), True)
     students = [each for each in _students(root) if each]
     formed = list(filter(_as_nbgrader_has_it, students))
+    chosen = {asked} if asked else set()
+    if not (submitted or asked) or 2 * len(formed) <= len(students):
+        return Assignments(frozenset(chosen))
     folders = [one for each in formed for one in each if is_folder(one)]
-    stamped = 2 * sum(map(is_stamped, folders)) >= max(1, len(folders))
-    names = _shared(folders, stamped) if (submitted or asked) and 2 * len(formed) > len(students) else set()
-    return Assignments(frozenset(names | ({asked} if asked else set())), stamped)
+    stamped = 2 * sum(map(is_stamped, folders)) >= len(folders)
+    return Assignments(frozenset(chosen | _shared(folders, stamped)), stamped)
 
 
 def _shared(folders: Sequence[Path], stamped: bool) -> set[str]:
@@ -140,17 +142,22 @@ def _students(root: Path) -> Iterator[list[Path]]:
     """What each student of a class handed in: what is in the folder, or a file among others; nothing of what cannot be read."""
     for one in children(root):
         if is_folder(one):
-            try:
-                yield children(one)
-            except OSError:
-                yield []
+            yield _held(one)
         elif may_be_work(one):
             yield [one]
 
 
+def _held(folder: Path) -> list[Path]:
+    """What is in it; nothing of what cannot be read, which is told of its student alone."""
+    try:
+        return children(folder)
+    except OSError:
+        return []
+
+
 def is_stamped(folder: Path) -> bool:
     """Whether nbgrader's time lies there beside something else, or a student's imitation of it."""
-    return is_folder(folder) and os.path.lexists(folder / TIMESTAMP) and len(children(folder)) > 1
+    return is_folder(folder) and os.path.lexists(folder / TIMESTAMP) and len(_held(folder)) > 1
 
 
 def why_of_others(folder: Path) -> str:

@@ -315,6 +315,12 @@ def test_who_has_another_folder_than_the_one_asked_for_is_graded(tmp_path):
     }
 
 
+def test_a_stamp_of_ones_own_is_no_time_in_a_plain_class_that_is_asked_for_an_assignment(tmp_path):
+    files = {"ann/w8a8.py": A, "ben/dds.py": C, "eve/kernels/k.py": A, "eve/kernels/timestamp.txt": STAMP}
+    found = collect(delivered(tmp_path / "class", files), tmp_path / "w", assignment="kernels").hand_ins
+    assert [(one.student, one.submitted) for one in found] == [("ann", None), ("ben", None), ("eve", None)]
+
+
 def test_the_number_that_canvas_gave_says_which_archive_is_newer(tmp_path):
     files = {"doe_1_10_lab.zip": {"w8a8.py": A + "OLD = 1\n"}, "doe_1_20_lab-1.zip": {"w8a8.py": A}, "roe_2_30_dds.py": C}
     folder = delivered(tmp_path / "class", files)
