@@ -173,8 +173,8 @@ def test_everybody_has_the_verdict_they_deserve(undisturbed):
     assert lab_of["jon"]["w8a8"][0] == "not_attempted"
     assert lab_of["kim"]["w8a8"][0] in ("crash", "build_error")
     assert lab_of["lea"]["w8a8"][0] == "timeout"
-    assert sum(key.startswith("ida/") for key in table) == 2
-    assert undisturbed.kept == 9, "ann's and eve's kernels are one piece of work, and so are cat's and mia's"
+    assert sum(key.startswith("ida/") for key in table) == 1, "in a plain class nobody names assignments"
+    assert undisturbed.kept == 8, "ann's and eve's kernels are one piece of work, and so are cat's and mia's"
 
 
 def test_a_hidden_case_tells_its_verdict_and_nothing_else(tmp_path):
