@@ -361,10 +361,8 @@ def _step_apart(walks: list[_Walk]) -> Observation | None:
         return None
     first, then = (span(behind.covered(i)) for i in (0, 1))
     other = walks[walks[0] is behind].side.operand.letter
-    text = (
-        f"k of {behind.side.operand.letter} advances by {{0}} from one iteration to the next ({first}, then {then}), "
-    )
-    text += f"and k of {other} by {max(steps)}"
+    text = f"k of {behind.side.operand.letter} advances by {{0}} from one iteration to the next ({first}, then {then})"
+    text += f", and k of {other} by {max(steps)}"
     later, used = np.flatnonzero(behind.products.iteration == 1), None
     if later.size:
         p = int(later[0])

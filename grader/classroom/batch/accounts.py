@@ -145,6 +145,7 @@ def _instead(path: Path | None, read: Sequence[Mapping[str, Path]], asked: Abstr
 
 
 def _alike(one: Path, other: Path) -> bool:
+    """Whether two files hold the same; not where one is gone, which stops no class."""
     try:
         return filecmp.cmp(one, other, shallow=False)
     except OSError:

@@ -11,7 +11,6 @@ import itertools
 import re
 import shutil
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -57,14 +56,11 @@ def unpack_here(archive: Path, target: Path, max_bytes: int) -> list[RefusedMemb
 class Unpacking:
     """Where archives are unpacked and files put together, and by what.
 
-    assignments: the names of a student's folders that are assignments; stamped: nbgrader's times in these count, too. room: the bytes
-    to which one hand-in's archives may be unpacked.
+    room: the bytes to which one hand-in's archives may be unpacked.
     """
 
     workspace: Path
     unpack: Unpack
-    assignments: AbstractSet[str] = frozenset()
-    stamped: bool = False
     room: int = MAX_STUDENT_BYTES
     _numbers: Iterator[int] = field(default_factory=itertools.count)
 

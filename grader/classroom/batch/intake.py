@@ -19,15 +19,13 @@ from typing import Any
 
 from grader.classroom.batch.accounts import Came, everything_below, with_unread_named
 from grader.classroom.batch.archives import MAX_STUDENT_BYTES, MAX_TOTAL_BYTES, RefusedMember, UnusableArchive, notes_on
+from grader.classroom.batch.assignments import TIMESTAMP, Assignments, assignments_in, is_stamped
 from grader.classroom.batch.begun import begun_in, is_work, kernels_in
 from grader.classroom.batch.class_folder import (
     GRADESCOPE_METADATA,
     SUBMITTED,
-    TIMESTAMP,
-    assignments_in,
     class_in,
     is_one_students,
-    is_stamped,
     share_named,
     telling,
     unwrapped,
@@ -187,8 +185,7 @@ def _folder(root: Path, unpacking: Unpacking, asked: str | None, called: str = "
     called: the folder's name, where it has another here."""
     if (root / GRADESCOPE_METADATA).is_file():
         return _gradescope(root, unpacking)
-    of_class = assignments_in(root, asked, submitted=SUBMITTED in (root.name, called))
-    unpacking = replace(unpacking, assignments=of_class.names, stamped=of_class.stamped)
+    assignments = assignments_in(root, asked, submitted=SUBMITTED in (root.name, called))
     within = children(root)
     files = [child for child in within if not is_folder(child)]
     of_canvas = share_named(files)[0] >= 0.5 and any(named(child.name, "canvas") for child in files)
@@ -205,7 +202,7 @@ def _folder(root: Path, unpacking: Unpacking, asked: str | None, called: str = "
         if name := named(folder.name, *platforms):
             reply = name.reply if name.platform == "moodle" else ""
             whole = replace(whole, student=name.student, platform=name.platform, number=name.number, reply=reply)
-        found += _guarded(whole, partial(_student, whole, unpacking))
+        found += _guarded(whole, partial(_student, whole, assignments, unpacking))
     return found
 
 
@@ -262,16 +259,16 @@ def _by_platform(names: Sequence[tuple[Named, Path]]) -> Iterator[tuple[HandIn, 
         )
 
 
-def _student(whole: HandIn, unpacking: Unpacking) -> list[HandIn]:
-    """A folder named after a student is one hand-in, whatever is in it; in nbgrader's submitted/ its folders may be assignments."""
+def _student(whole: HandIn, assignments: Assignments, unpacking: Unpacking) -> list[HandIn]:
+    """A folder named after a student is one hand-in, whatever is in it, or one for each of its folders that is an assignment."""
     if not whole.platform and is_folder(whole.path / ".git"):
         whole = replace(whole, platform="clone", submitted=committed(whole.path))
     if not whole.platform and is_repository(whole.path):
         whole = replace(whole, platform="clone")
     within = children(whole.path)
     folders = list(filter(is_folder, within))
-    stamped = unpacking.stamped and any(map(is_stamped, folders))  # by nbgrader, so that sources beside it are none
-    chosen = [folder for folder in folders if folder.name in unpacking.assignments]
+    stamped = assignments.stamped and any(map(is_stamped, folders))  # by nbgrader, so that sources beside it are none
+    chosen = [folder for folder in folders if folder.name in assignments.names]
     if whole.platform or not chosen or (any(map(is_source, within)) and not stamped):
         return _one(whole, unpacking)
     unpacking = replace(unpacking, room=MAX_STUDENT_BYTES // min(len(chosen), MAX_ASSIGNMENTS))
@@ -281,7 +278,7 @@ def _student(whole: HandIn, unpacking: Unpacking) -> list[HandIn]:
         one = replace(
             whole, assignment=folder.name, place=f"{whole.place}/{folder.name}", path=folder, holds=(folder, *loose)
         )
-        one = _at_its_time(one) if unpacking.stamped else replace(one, submitted=None)
+        one = _at_its_time(one) if assignments.stamped else replace(one, submitted=None)
         found += _guarded(one, partial(_one, one, unpacking))
     return found
 
