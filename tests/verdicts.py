@@ -9,8 +9,9 @@ import argparse
 import json
 import os
 import secrets
+from collections import deque
 from collections.abc import Iterator
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
 from itertools import islice
@@ -63,8 +64,11 @@ def submissions() -> Iterator[tuple[str, str, str]]:
             yield f"exploits/{exploit.number}-{exploit.name}", exploit.lab, exploit.source
 
 
-def compare_all(device: Device, jobs: int, first: int = 0, every: int = 1) -> list[Verdict]:
-    """Every submission on the GPU and on the interpreter, with the same inputs; or one in so many, from the first of these."""
+def compare_all(device: Device, jobs: int, first: int = 0, every: int = 1) -> Iterator[Verdict]:
+    """Every submission on the GPU and on the interpreter, with the same inputs; or one in so many, from the first of these.
+
+    Each verdict as soon as it and those before it are there: a run that is cut off has what it came to.
+    """
     from grader.running.cuda import CudaRunner
 
     assert device.capability is not None
@@ -86,15 +90,18 @@ def compare_all(device: Device, jobs: int, first: int = 0, every: int = 1) -> li
             interpret(lab, source, built, problems, launch_pairs(lab, built), InterpretOptions(1)),
         )
 
-    verdicts = []
+    pending: deque[Future[Verdict]] = deque()
     with CudaRunner() as runner, ThreadPoolExecutor(jobs) as pool:
         for done in pool.map(prepared, islice(submissions(), first, None, every)):
             if done is None:
                 continue
             name, lab, source, built, watched = done
             ran = runner.correctness(lab, built, launch_pairs(lab, built), seed)
-            verdicts.append(pool.submit(_verdict, name, lab, source, built, ran, watched, seed, device))
-        return [verdict.result() for verdict in verdicts]
+            pending.append(pool.submit(_verdict, name, lab, source, built, ran, watched, seed, device))
+            while pending and pending[0].done():
+                yield pending.popleft().result()
+        while pending:
+            yield pending.popleft().result()
 
 
 def _verdict(
@@ -129,7 +136,20 @@ def main() -> None:
     parser.add_argument("--first", type=int, default=0, help="where these begin")
     arguments = parser.parse_args()
     device = choose("cuda")[0]
-    verdicts = compare_all(device, max(1, len(os.sched_getaffinity(0)) - 2), arguments.first, arguments.every)
+    verdicts: list[Verdict] = []
+    for verdict in compare_all(device, max(1, len(os.sched_getaffinity(0)) - 2), arguments.first, arguments.every):
+        verdicts.append(verdict)
+        _write(arguments.write, device, verdicts)
+        if verdict.differs:
+            print(
+                f"  {verdict.name}: GPU {verdict.gpu_points:g}, CPU {verdict.cpu_points:g}: {verdict.differs[:4]} {verdict.reason[:100]}",
+                flush=True,
+            )
+    agree = sum(not verdict.differs for verdict in verdicts)
+    print(f"{agree} of {len(verdicts)} submissions have the same verdict on both devices")
+
+
+def _write(path: Path, device: Device, verdicts: list[Verdict]) -> None:
     record = {
         "device": asdict(device),
         "date": datetime.now(UTC).isoformat(timespec="seconds"),
@@ -138,13 +158,7 @@ def main() -> None:
         "agree": sum(not verdict.differs for verdict in verdicts),
         "exceptions": [asdict(verdict) for verdict in verdicts if verdict.differs],
     }
-    arguments.write.write_text(json.dumps(record, indent=1) + "\n", encoding="utf-8")
-    print(f"{record['agree']} of {record['submissions']} submissions have the same verdict on both devices")
-    for verdict in verdicts:
-        if verdict.differs:
-            print(
-                f"  {verdict.name}: GPU {verdict.gpu_points:g}, CPU {verdict.cpu_points:g}: {verdict.differs[:4]} {verdict.reason[:100]}"
-            )
+    path.write_text(json.dumps(record, indent=1) + "\n", encoding="utf-8")
 
 
 if __name__ == "__main__":
