@@ -8,16 +8,17 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator
 from functools import cache, lru_cache
+from itertools import islice
 from pathlib import Path
 
 from grader.labs import all_labs
 from grader.labs.question import questions_of
 from grader.plain_files import UnreadableFile, opened_plain
-from grader.reading.files import UTF16, is_notebook
+from grader.reading.files import MAX_PYTHON_BYTES, UTF16, is_notebook
 
-DEFINED = re.compile(rb"(?:\b|\\n)def[ \t]+(\w+)[ \t]*\(")
-"""Also in a notebook whose cells are one string each."""
 MAX_SEARCHED_BYTES = 32 << 20
+MOST_DEFINITIONS = 1000
+"""Of the labs' kernels in one file, that are looked at."""
 MAX_STUB_BYTES, MOST_STUBS = 1 << 16, 20
 """A function of more text is begun, and so is what a file defines more often."""
 DOCSTRING = re.compile(rb"\s*(?:\"\"\".*?\"\"\"|'''.*?''')", re.DOTALL)
@@ -74,20 +75,26 @@ def _answered() -> re.Pattern[bytes]:
 
 def _text_of(file: Path) -> bytes:
     """What a file begins with; nothing of one that cannot be read."""
+    most = MAX_SEARCHED_BYTES if is_notebook(file) else MAX_PYTHON_BYTES  # more Python than that is not read
     try:
         with opened_plain(file) as opened:
-            text = opened.read(MAX_SEARCHED_BYTES)
+            text = opened.read(most)
     except (OSError, UnreadableFile):
         return b""
     return text.decode("utf-16", "replace").encode("utf-8", "replace") if text.startswith(UTF16) else text
 
 
+@cache
+def _defined() -> re.Pattern[bytes]:
+    """Where a lab's kernel is defined; also in a notebook whose cells are one string each."""
+    names = "|".join(lab.kernel for lab in all_labs().values())
+    return re.compile(rf"(?:\b|\\n)def[ \t]+({names})[ \t]*\(".encode())
+
+
 def _definitions(text: bytes) -> Iterator[tuple[str, int]]:
     """The labs' kernels that a text defines, and where the parameters of each begin."""
-    known = {lab.kernel.encode(): lab.kernel for lab in all_labs().values()}
-    for match in DEFINED.finditer(text):
-        if name := known.get(match[1]):
-            yield name, match.end()
+    for match in islice(_defined().finditer(text), MOST_DEFINITIONS):
+        yield match[1].decode(), match.end()
 
 
 def _is_stub(text: bytes, notebook: bool) -> bool:

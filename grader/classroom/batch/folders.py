@@ -10,6 +10,7 @@ import filecmp
 import itertools
 import re
 import shutil
+import stat
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -81,8 +82,8 @@ class Unpacking:
         taken: dict[Path, Path] = {}
         for number, archive in enumerate(chosen):
             label = archive.stem[:40].replace("_", " ")  # which no platform could have given
-            target = folder / f"{number} {label}"  # never among the files that are copied beside it
-            target.mkdir()
+            target = folder / str(number) / label  # never among the files that are copied beside it
+            target.mkdir(parents=True)
             try:
                 notes += notes_on(archive.name, self.unpack(archive, target, self.room // len(chosen)))
                 taken[archive] = target
@@ -130,7 +131,7 @@ def is_archive(path: Path) -> bool:
 def source_root(folder: Path, unpacking: Unpacking, wanted: Callable[[Path], bool] = is_source) -> Sources:
     """What to grade of a folder: the sources of the topmost level with a wanted one, and the work below for labs that these have none for.
 
-    If they lie in several folders, they are copied into one.
+    If they lie in several folders, or one of them is no plain file, they are copied into one.
     """
     chosen: list[tuple[Path, str]] = []
     clones: dict[Path, list[tuple[Path, str]]] = {}
@@ -144,9 +145,13 @@ def source_root(folder: Path, unpacking: Unpacking, wanted: Callable[[Path], boo
     if clones and not any(is_work(file) for file, _ in chosen):
         return _work_in(next(iter(clones)), unpacking)
     roots = {file.parent for file, _ in chosen}
-    if len(roots) > 1 or any(file.name != name for file, name in chosen):
+    if len(roots) > 1 or any(file.name != name or not _is_plain(file) for file, name in chosen):
         return copied(chosen[:MAX_LISTED], unpacking.fresh(folder.name))
     return Sources(next(iter(roots), None), tuple(file for file, _ in chosen))
+
+
+def _is_plain(file: Path) -> bool:
+    return stat.S_ISREG(file.lstat().st_mode)
 
 
 def _sources_in(level: Sequence[Path], clones: dict[Path, list[tuple[Path, str]]]) -> list[tuple[Path, str]]:

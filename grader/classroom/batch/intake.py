@@ -365,6 +365,8 @@ def _one(hand_in: HandIn, unpacking: Unpacking) -> list[HandIn]:
             return [replace(whole, place=hand_in.place)]
     if found.root is None:
         found = source_root(folder, unpacking)
+    if found.root is None and found.left:
+        return [replace(hand_in, refused="; ".join(found.notes), left=found.left, notes=notes)]
     if found.root is None:
         nothing = nothing_to_grade(folder.name, [child for child in within if child not in hand_in.read])
         found = replace(found, root=folder, notes=(*found.notes, nothing))
@@ -428,8 +430,13 @@ def _unread_below(folder: Path, inside: Sources) -> tuple[str, ...]:
     told = {*inside.files, *(path for path, _ in inside.left)}
     files = [one for one in everything_below(folder) if one.path and not one.systems and may_be_work(one.path)]
     untold = [one for one in files if one.path and one.path not in told and not without_work(one.path)]
-    left = [f"{one.name} was not read: {why_unread(one.path)}" for one in untold if one.path]
+    left = [f"{_name_within(one)} was not read: {why_unread(one.path)}" for one in untold if one.path]
     return (*left[:FEW], *([f"{len(left) - FEW} more files were not read"] if len(left) > FEW else []))
+
+
+def _name_within(one: Came) -> str:
+    """A file's place in its archive, which lies unpacked in a numbered folder."""
+    return one.name.partition("/")[2] or one.name
 
 
 # ---------------------------------------------------------------- the archive of a class

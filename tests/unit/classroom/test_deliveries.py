@@ -192,6 +192,32 @@ def test_a_signature_is_found_in_linear_time(tmp_path):
     assert time.process_time() - begun < 2
 
 
+@pytest.mark.parametrize("name", ["w8a8.py", "w8a8.ipynb"])
+def test_a_file_of_definitions_alone_takes_no_time(tmp_path, name):
+    (tmp_path / name).write_bytes(b"def W8A8_MM(" * (1 << 21))
+    begun = time.process_time()
+    assert begun_in([tmp_path / name]) == {"W8A8_MM"}
+    assert time.process_time() - begun < 1
+
+
+def test_no_sentence_shows_where_an_archive_was_unpacked(tmp_path):
+    archive = {"w8a8.py": A, "later/w8a8.py": C, "later/dds.py.txt": C}
+    found = collect(delivered(tmp_path, {"ann/work.zip": archive, "ben/w8a8.py": A}), tmp_path / "w").hand_ins
+    assert all(note.startswith(("work/later/", "w8a8.py was handed in")) for note in found[0].notes) and found[0].notes
+
+
+def test_what_is_no_plain_file_is_not_graded(tmp_path):
+    root = delivered(tmp_path, {"ann/w8a8.py": A, "ben/w8a8.py": A})
+    os.mkfifo(root / "ann" / "dds.py")
+    os.mkfifo(zoe := root / "zoe.py")
+    (root / "eve").mkdir()
+    (root / "eve" / "w8a8.py").symlink_to(zoe)
+    whole = {one.student: one for one in collect(root, tmp_path / "w").hand_ins}
+    assert [path.name for path in whole["ann"].taken] == ["w8a8.py"]
+    assert whole["ann"].left[0][1] == "dds.py is not a plain file; hand in the file itself"
+    assert whole["eve"].refused == "w8a8.py is a link and was left out" and whole["zoe"].refused and not whole["zoe"].taken
+
+
 @pytest.mark.parametrize("inner", ["submissions.zip", "submissions"])
 def test_a_class_is_never_taken_for_a_student(tmp_path, inner):
     """Where it lies among others', whoever handed it in speaks for nobody."""
@@ -200,7 +226,7 @@ def test_a_class_is_never_taken_for_a_student(tmp_path, inner):
     files = {"ann/w8a8.py": A, **{f"eve/{name}": text for name, text in of_eve.items()}}
     ann, eve = collect(delivered(tmp_path, files), tmp_path / "w").hand_ins
     assert (work_of(ann), ann.refused) == ("a", "")
-    assert eve.refused.endswith("holds what several students handed in; give it by itself")
+    assert eve.refused == "submissions holds what several students handed in; give it by itself"
 
 
 def test_a_class_within_a_students_archive_says_what_to_give(tmp_path):
