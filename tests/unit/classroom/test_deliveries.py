@@ -203,7 +203,8 @@ def test_a_file_of_definitions_alone_takes_no_time(tmp_path, name):
 def test_no_sentence_shows_where_an_archive_was_unpacked(tmp_path):
     archive = {"w8a8.py": A, "later/w8a8.py": C, "later/dds.py.txt": C}
     found = collect(delivered(tmp_path, {"ann/work.zip": archive, "ben/w8a8.py": A}), tmp_path / "w").hand_ins
-    assert all(note.startswith(("work/later/", "w8a8.py was handed in")) for note in found[0].notes) and found[0].notes
+    assert all(note.startswith(("work/later/", "w8a8.py was handed in")) for note in found[0].notes)
+    assert found[0].notes
 
 
 def test_what_is_no_plain_file_is_not_graded(tmp_path):
@@ -215,7 +216,9 @@ def test_what_is_no_plain_file_is_not_graded(tmp_path):
     whole = {one.student: one for one in collect(root, tmp_path / "w").hand_ins}
     assert [path.name for path in whole["ann"].taken] == ["w8a8.py"]
     assert whole["ann"].left[0][1] == "dds.py is not a plain file; hand in the file itself"
-    assert whole["eve"].refused == "w8a8.py is a link and was left out" and whole["zoe"].refused and not whole["zoe"].taken
+    assert whole["eve"].refused == "w8a8.py is a link and was left out"
+    assert whole["zoe"].refused
+    assert not whole["zoe"].taken
 
 
 @pytest.mark.parametrize("inner", ["submissions.zip", "submissions"])
