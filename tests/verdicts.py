@@ -21,7 +21,7 @@ from grader.building import BuildOptions, build
 from grader.gpu.devices import choose
 from grader.judging.judge import Launched, findings_of
 from grader.judging.judged import Judged
-from grader.judging.memory import sentences
+from grader.judging.memory_sentences import sentences
 from grader.judging.rubric import load_rubric
 from grader.judging.scoring import score
 from grader.labs import Lab, all_labs, get_lab

@@ -6,8 +6,8 @@ import re
 
 from grader.compile_errors.fault import Fault
 from grader.compile_errors.message import Message
-from grader.compile_errors.rows import from_table
 from grader.compile_errors.setting import Setting, plain_types
+from grader.compile_errors.table_lookup import from_table
 from grader.model import KernelSource
 
 

@@ -8,7 +8,7 @@ from typing import Protocol
 
 from grader.judging.checking import Finding, References, check, order_left_open, reject_undefined
 from grader.judging.judged import Judged, Reasons
-from grader.judging.memory import sentences
+from grader.judging.memory_sentences import sentences
 from grader.judging.remarks import open_loads, remarks, undefined
 from grader.judging.rubric import Rubric, Tiers
 from grader.judging.scoring import score

@@ -15,7 +15,7 @@ import torch
 from grader.building import BuildOptions, front_end, made_module
 from grader.compile_errors import first_endless
 from grader.compile_errors.named_line import with_lines
-from grader.judging.memory import sentences
+from grader.judging.memory_sentences import sentences
 from grader.judging.remarks import undefined
 from grader.labs.notebook_step import Step
 from grader.model import (

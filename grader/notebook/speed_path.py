@@ -10,7 +10,7 @@ from itertools import takewhile
 from grader.building import BuildOptions, describe
 from grader.building.compiler import Compiler
 from grader.judging.checking import check
-from grader.judging.memory import sentences
+from grader.judging.memory_sentences import sentences
 from grader.labs import Lab
 from grader.labs.problems import make_problem
 from grader.labs.speed_step import ConfigFacts, Needs, SpeedStep, Unknown, shown

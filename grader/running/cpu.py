@@ -20,8 +20,8 @@ import torch
 from grader.building import describe_error, made_request
 from grader.building.sentences import defect
 from grader.interpreter.finding_text import PROMISES
-from grader.judging import memory
 from grader.judging.checking import LEFT_OPEN
+from grader.judging.memory_sentences import VERBS, WORST_FIRST
 from grader.judging.slice_sums import factor
 from grader.labs import Launchable
 from grader.labs.guarded import Guarded, guard
@@ -365,7 +365,7 @@ def _seconds(answer: Answer) -> float:
 def _finding(entry: dict[str, Any], made: GeneratedModule) -> MemoryFinding:
     """One entry of the checker's answer, whose words are checked like everything that leaves a sandbox."""
     kind, fault = entry["kind"], entry["fault"]
-    if (kind != "promise" or fault not in PROMISES) and (kind not in memory.VERBS or fault not in memory.WORST_FIRST):
+    if (kind != "promise" or fault not in PROMISES) and (kind not in VERBS or fault not in WORST_FIRST):
         raise ValueError("a finding of no known kind")
     line, dimension, offset = entry.get("line"), entry.get("dimension"), entry.get("offset")
     return MemoryFinding(

@@ -8,7 +8,7 @@ from functools import cached_property
 
 from grader.building import BuildOptions, describe
 from grader.judging.checking import check
-from grader.judging.memory import sentences
+from grader.judging.memory_sentences import sentences
 from grader.labs import Lab
 from grader.labs.problems import make_problem
 from grader.model import Case, Config, KernelBundle, KernelSource, Outcome, Problem, Refusal

@@ -9,7 +9,7 @@ from dataclasses import replace
 import pytest
 from rich.console import Console
 
-from grader.judging.memory import sentences
+from grader.judging.memory_sentences import sentences
 from grader.labs import get_lab
 from grader.labs.problems import make_problem
 from grader.model import MemoryFinding, Outcome, Report, TestResult

@@ -15,7 +15,7 @@ import torch
 from grader.building import BuildOptions, made_module
 from grader.gpu.devices import choose
 from grader.judging.checking import check
-from grader.judging.memory import sentences
+from grader.judging.memory_sentences import sentences
 from grader.labs import get_lab
 from grader.labs.problems import make_problem
 from grader.model import Case, Config, GeneratedModule, KernelBundle, KernelSource, Launch, Outcome
