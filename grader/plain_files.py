@@ -13,6 +13,11 @@ class UnreadableFile(ValueError):
     """A file that holds no readable source; the message is one sentence for the student."""
 
 
+def in_words(error: BaseException) -> str:
+    """What went wrong, without the path that a file system names: where it lies here is nobody's business."""
+    return (isinstance(error, OSError) and error.strerror) or str(error).strip()
+
+
 def opened_plain(path: Path) -> BinaryIO:
     """A plain file, opened to be read. Raises OSError; for a link, a FIFO, a device or a socket UnreadableFile.
 

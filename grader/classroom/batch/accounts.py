@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import filecmp
 import os
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
@@ -12,11 +11,11 @@ from pathlib import Path
 from typing import Literal, get_args
 
 from grader.authoring.bundle import OWN
-from grader.classroom.batch.begun import kernels_in
-from grader.classroom.batch.folders import PLACES, ROOT, is_archive, is_given_out, may_be_work, why_unread
+from grader.classroom.batch.begun import begun_in, is_work, kernels_in
+from grader.classroom.batch.folders import PLACES, ROOT, are_alike, is_archive, is_given_out, may_be_work, why_unread
 from grader.classroom.batch.hand_in import HandIn
 from grader.classroom.batch.standing import Graded, Standing
-from grader.labs import get_lab
+from grader.labs import all_labs, get_lab
 from grader.reading.files import is_source
 
 Fate = Literal[
@@ -39,6 +38,8 @@ SYSTEMS = (".DS_Store", "__MACOSX", "Thumbs.db", "desktop.ini", ".git", ".ipynb_
 
 FEW = 3
 """Files that a student's notes name."""
+
+AS_GIVEN: tuple[Fate, str] = ("as given out", "")
 
 UNCLAIMED = (
     "belongs to no student: its name does not follow the other files' platform, and it is in no student's folder"
@@ -100,7 +101,9 @@ def with_unread_named(hand_ins: Sequence[HandIn], came: Iterable[Came]) -> list[
         for hand_in in claims.owners(one.path):
             if not (opened or hand_in.taken):  # what is there instead of sources has been told
                 continue
-            given = hand_in.platform == "clone" and (_given_out(one, hand_in) or not kernels_in([one.path]))
+            given = hand_in.platform == "clone" and (
+                not kernels_in([one.path]) or (_given_out(one, hand_in) and not _is_own_work(one.path, hand_in))
+            )
             if not (claims.decided(one.path, hand_in) or hand_in.refused or hand_in.failed or given):
                 unread.setdefault(hand_in.key, []).append(
                     (one.path, f"{one.name} was not read: {why_unread(one.path)}")
@@ -122,7 +125,11 @@ def with_ungraded_named(came: Iterable[Came], graded: Iterable[Graded], labs: It
     claims, read = Claims([one.hand_in for one in graded]), {one.hand_in.key: one.files for one in graded}
     found = []
     for one in came:
-        owners = [hand_in for hand_in in claims.owners(one.path) if one.path in hand_in.taken] if one.path else []
+        owners = claims.owners(one.path) if one.path else []
+        if one.path and any(hand_in.platform == "clone" for hand_in in owners) and is_given_out(one.path):
+            found.append(replace(one, instead=AS_GIVEN))
+            continue
+        owners = [hand_in for hand_in in owners if one.path in hand_in.taken]
         found.append(replace(one, instead=_instead(one.path, [read[owner.key] for owner in owners], asked)))
     return found
 
@@ -133,23 +140,17 @@ def _instead(path: Path | None, read: Sequence[Mapping[str, Path]], asked: Abstr
     read: from which file each lab's kernel was, for each owner.
     """
     kernels = kernels_in([path]) if path and read and is_source(path) else set()
+    if path and kernels and begun_in([path]) - {lab.kernel for lab in all_labs().values()}:
+        return None  # answers, of which the first file need not be the only one
     others = set[str]()
     for lab_id, other in (each for files in read for each in files.items()):
         if get_lab(lab_id).kernel in kernels:
-            if path is None or _alike(path, other):
+            if path is None or are_alike(path, other):
                 return None
             others.add(other.name)
     if others:
         return "superseded", f"its kernel is taken from {' and '.join(sorted(others))}"
     return ("not asked for", "") if kernels and not kernels & asked else None
-
-
-def _alike(one: Path, other: Path) -> bool:
-    """Whether two files hold the same; not where one is gone, which stops no class."""
-    try:
-        return filecmp.cmp(one, other, shallow=False)
-    except OSError:
-        return False
 
 
 def account(came: Iterable[Came], hand_ins: Sequence[HandIn], standings: Sequence[Standing]) -> list[Accounted]:
@@ -221,7 +222,7 @@ def _fate(one: Came, hand_in: HandIn, claims: Claims, outcomes: Mapping[str, Fat
     """What became of a file of a hand-in."""
     outcome, left = outcomes.get(hand_in.key, "not asked for"), claims.left[hand_in.key]
     untouched = hand_in.platform == "clone" and one.path not in left and _given_out(one, hand_in)
-    if untouched and one.path and is_given_out(one.path):
+    if untouched and one.instead == AS_GIVEN:
         return Accounted(one.name, "as given out", hand_in.student)
     if one.path in claims.taken[hand_in.key]:
         return Accounted(
@@ -247,5 +248,15 @@ def _why_left(one: Came, hand_in: HandIn) -> str:
 def _given_out(one: Came, hand_in: HandIn) -> bool:
     """Whether a file of a clone is one that students were given, begun or not."""
     assert one.path is not None
-    names = [one.path.relative_to(place) for place in hand_in.holds if one.path.is_relative_to(place)]
-    return any((root / name).exists() for root in (ROOT, ROOT / OWN) for name in names)
+    return any(path.exists() for path in _as_given(one.path, hand_in))
+
+
+def _is_own_work(path: Path, hand_in: HandIn) -> bool:
+    """Whether a file of a clone has work in it that is not ours, such as in solutions/, which only the whole repository has."""
+    return is_work(path) and not any(are_alike(path, given) for given in _as_given(path, hand_in))
+
+
+def _as_given(path: Path, hand_in: HandIn) -> list[Path]:
+    """Where a file of a clone lies in the repository, and in what students get of their own."""
+    names = [path.relative_to(place) for place in hand_in.holds if path.is_relative_to(place)]
+    return [root / name for root in (ROOT, ROOT / OWN) for name in names]

@@ -14,7 +14,7 @@ from datetime import UTC, datetime
 from pathlib import Path, PurePosixPath
 from typing import BinaryIO, cast
 
-from grader.plain_files import UnreadableFile, opened_plain
+from grader.plain_files import UnreadableFile, in_words, opened_plain
 
 MAX_FILES = 20_000
 MAX_FILE_BYTES = 256 << 20
@@ -33,6 +33,9 @@ MAX_NOTES = 10
 
 SECONDS = 120.0
 """After this the rest of a student's archive is ignored; a class's has as much more as it may be larger."""
+
+MAX_PATH_BYTES = 2000
+"""Of an entry's name with its folders; a file system takes twice as much, the workspace included."""
 
 CHUNK_BYTES = 1 << 20
 UTF8 = 0x800
@@ -166,7 +169,7 @@ def _unpack_one(
 
 
 def _words(error: BaseException) -> str:
-    return (str(error).strip().splitlines() or [type(error).__name__])[0][:200]
+    return (in_words(error).splitlines() or [type(error).__name__])[0][:200]
 
 
 def _parts(name: str) -> tuple[str, ...]:
@@ -178,7 +181,11 @@ def _objection(member: zipfile.ZipInfo, left: int) -> str | None:
     parts = _parts(member.filename)
     if not parts or ".." in parts or parts[0].endswith(("/", ":")) or "\0" in member.filename:
         return "points outside the archive"
-    if any(len(os.fsencode(part)) > 255 for part in parts) or len(parts) > 32:
+    if (
+        any(len(os.fsencode(part)) > 255 for part in parts)
+        or len(parts) > 32
+        or len(os.fsencode(member.filename)) > MAX_PATH_BYTES
+    ):
         return "has a name too long for a file"
     mode = member.external_attr >> 16
     if stat.S_IFMT(mode) not in (0, stat.S_IFDIR if member.filename.endswith(("/", "\\")) else stat.S_IFREG):

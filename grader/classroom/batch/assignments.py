@@ -59,19 +59,11 @@ def _students(root: Path) -> Iterator[list[Path]]:
     """What each student of a class handed in: what is in the folder, or a file among others; nothing of what cannot be read."""
     for one in children(root):
         if is_folder(one):
-            yield _held(one)
+            yield children(one)
         elif may_be_work(one):
             yield [one]
 
 
-def _held(folder: Path) -> list[Path]:
-    """What is in it; nothing of what cannot be read, which is told of its student alone."""
-    try:
-        return children(folder)
-    except OSError:
-        return []
-
-
 def is_stamped(folder: Path) -> bool:
     """Whether nbgrader's time lies there beside something else, or a student's imitation of it."""
-    return is_folder(folder) and os.path.lexists(folder / TIMESTAMP) and len(_held(folder)) > 1
+    return is_folder(folder) and os.path.lexists(folder / TIMESTAMP) and len(children(folder)) > 1

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import filecmp
 import itertools
+import os
 import re
 import shutil
 import stat
@@ -33,6 +34,7 @@ MAX_LISTED = 20_000
 DEEPEST = 4
 """Folders within folders that are looked through for sources."""
 MAX_FOLDERS = 50
+MAX_NAME_BYTES = 255
 FEW = 3
 """Names that a sentence lists."""
 
@@ -107,20 +109,24 @@ class Sources:
 
 
 def children(folder: Path) -> list[Path]:
-    """What a folder holds, hidden entries and what unpackers leave behind excepted, up to a limit."""
+    """What a folder holds, hidden entries and what unpackers leave behind excepted, up to a limit; nothing of one that cannot be read,
+    which `everything_below` tells."""
     found = []
-    for child in folder.iterdir():
-        if child.name.startswith((".", "__MACOSX", "__pycache__")):
-            continue
-        found.append(child)
-        if len(found) >= MAX_LISTED:
-            break
+    try:
+        for child in folder.iterdir():
+            if child.name.startswith((".", "__MACOSX", "__pycache__")):
+                continue
+            found.append(child)
+            if len(found) >= MAX_LISTED:
+                break
+    except OSError:
+        return []
     return sorted(found)
 
 
 def is_folder(path: Path) -> bool:
     """Whether it is a folder itself, and no link to one."""
-    return path.is_dir() and not path.is_symlink()
+    return os.path.isdir(path) and not os.path.islink(path)
 
 
 def is_archive(path: Path) -> bool:
@@ -151,24 +157,30 @@ def source_root(folder: Path, unpacking: Unpacking, wanted: Callable[[Path], boo
 
 
 def _is_plain(file: Path) -> bool:
-    return stat.S_ISREG(file.lstat().st_mode)
+    try:
+        return stat.S_ISREG(file.lstat().st_mode)
+    except OSError:
+        return False
 
 
 def _sources_in(level: Sequence[Path], clones: dict[Path, list[tuple[Path, str]]]) -> list[tuple[Path, str]]:
-    """The sources of some folders, with names to copy them by; of repositories, which join `clones`, those that were begun, and nothing
-    that lies deeper in them."""
+    """The sources of some folders, with names to copy them by; of repositories, which join `clones`, those that were begun, what they
+    lack beside the grader, and nothing that lies deeper in them."""
     here = [one for one in level if not any(own and one.is_relative_to(clone) for clone, own in clones.items())]
-    new = {clone: _begun_in_places(clone) for clone in filter(is_repository, here)}
+    new = {clone: _begun_in_repository(clone) for clone in filter(is_repository, here)}
     clones |= new
     found = [(file, file.name) for one in here if one not in new for file in children(one) if is_source(file)]
     return [part for own in new.values() for part in own] + found
 
 
-def _begun_in_places(repository: Path) -> list[tuple[Path, str]]:
-    """The files of a repository that are not as they were given out, with names that tell their places; none where all are stubs."""
+def _begun_in_repository(repository: Path) -> list[tuple[Path, str]]:
+    """The files of a repository that are not as they were given out, with names that tell their places; none where all are stubs. And
+    what lies beside the grader."""
     files = _places(repository)
     begun = [] if all(map(without_work, files)) else [file for file in files if not is_given_out(file)]
-    return [(file, _name_in_place(file, repository)) for file in begun]
+    known = begun_in(begun)
+    beside = [file for file in children(repository) if is_source(file) and _brings(begun_in([file]), known)]
+    return [*((file, _name_in_place(file, repository)) for file in begun), *((file, file.name) for file in beside)]
 
 
 def _brings(begun: set[str], known: set[str]) -> bool:
@@ -208,7 +220,7 @@ def are_of_several(hand_ins: Iterable[Path]) -> bool:
         sources = ([file for held in level for file in children(held) if is_source(file)] for level in below)
         kernels = kernels_in(next(filter(None, sources), [] if path.is_dir() else [path]))
         if path.name in places:
-            return False
+            continue
         if kernels & seen:
             return True
         seen |= kernels
@@ -241,7 +253,7 @@ def _within(folder: Path) -> Path:
 
 def is_repository(folder: Path) -> bool:
     """Whether it is what students were given as a whole, the grader included."""
-    return (folder / "grader").is_dir() and any(_plain_folder(folder, place) for place in PLACES)
+    return os.path.isdir(folder / "grader") and any(_plain_folder(folder, place) for place in PLACES)
 
 
 def _work_in(repository: Path, unpacking: Unpacking) -> Sources:
@@ -262,13 +274,20 @@ def _places(repository: Path) -> list[Path]:
 def _plain_folder(repository: Path, place: str) -> bool:
     """Whether a folder is there, and no link leads to it out of the repository."""
     folder = repository / place
-    return folder.is_dir() and folder.resolve() == repository.resolve() / place
+    return os.path.isdir(folder) and folder.resolve() == repository.resolve() / place
 
 
 def is_given_out(file: Path) -> bool:
     """Whether it is one of the files that students are given, unchanged."""
-    given = (ROOT / place / file.name for place in PLACES)
-    return any(one.is_file() and filecmp.cmp(file, one, shallow=False) for one in given) and not file.is_symlink()
+    return not file.is_symlink() and any(are_alike(file, ROOT / place / file.name) for place in PLACES)
+
+
+def are_alike(one: Path, other: Path) -> bool:
+    """Whether two files hold the same; not where one is gone or cannot be read, which stops no class."""
+    try:
+        return filecmp.cmp(one, other, shallow=False)
+    except OSError:
+        return False
 
 
 def without_work(file: Path) -> bool:
@@ -286,7 +305,7 @@ def copied(files: Iterable[tuple[Path, str]], folder: Path) -> Sources:
     left: list[tuple[Path, str]] = []
     known, searched, placed = set[str](), 0, dict[Path, Path]()
     for file, name in files:
-        target = folder / Path(name).name
+        target = folder / _fitting("", Path(name).name)
         if target.exists() and without_work(target) and not without_work(file):
             target.unlink()
             before = placed.pop(target)
@@ -296,7 +315,8 @@ def copied(files: Iterable[tuple[Path, str]], folder: Path) -> Sources:
         if target.exists():
             known, searched = known | begun_in(taken[searched:]), len(taken)
             if not begun_in([file]) <= known:  # the work for another lab
-                named = (folder / f"{part}_{target.name[-50:]}" for part in (file.parent.name[:20], *range(MAX_LISTED)))
+                parts = (f"{file.parent.name[:20]}_", *(f"{number}_" for number in range(MAX_LISTED)))
+                named = (folder / _fitting(part, target.name) for part in parts)
                 target = next(one for one in named if not one.exists())
         try:
             if file.is_symlink():
@@ -316,6 +336,13 @@ def copied(files: Iterable[tuple[Path, str]], folder: Path) -> Sources:
         except PermissionError as error:
             left.append((file, unreadable(file, error)))
     return Sources(folder if taken else None, tuple(taken), tuple(left), tuple(why for _, why in left))
+
+
+def _fitting(beginning: str, name: str) -> str:
+    """A name that begins so, without the first letters of the rest if it is longer than a file system takes."""
+    while len(os.fsencode(beginning + name)) > MAX_NAME_BYTES:
+        name = name[1:]
+    return beginning + name
 
 
 def nothing_to_grade(place: str, found: Sequence[Path]) -> str:

@@ -57,7 +57,7 @@ from grader.classroom.batch.platforms import Named, Platform, named
 from grader.classroom.batch.times import committed, modified, moment, timestamp
 from grader.classroom.batch.workers import WorkFailed
 from grader.labs import all_labs
-from grader.plain_files import opened_plain
+from grader.plain_files import in_words, opened_plain
 from grader.reading.files import is_source
 from grader.unusable import Unusable
 
@@ -161,11 +161,14 @@ def _with_numbers_apart(hand_ins: Sequence[HandIn]) -> list[HandIn]:
 def _guarded(whole: HandIn, take: Callable[[], list[HandIn]]) -> list[HandIn]:
     """What one student handed in; any error there becomes that student's, and nobody else's."""
     try:
+        if is_folder(whole.path):
+            os.listdir(whole.path)
+    except OSError as error:
+        return [replace(whole, refused=unreadable(whole.path, error))]
+    try:
         return take()
     except Exception as error:  # file systems and archives raise what they like
-        if isinstance(error, PermissionError) and error.filename == os.fspath(whole.path):
-            return [replace(whole, refused=unreadable(whole.path, error))]
-        reason = (str(error).strip().splitlines() or [""])[0][:200]
+        reason = (in_words(error).splitlines() or [""])[0][:200]
         advice = (
             "free some space and run the same command again" if _disk_full(error) else "grade it by itself to see why"
         )
