@@ -35,22 +35,22 @@ def sentences(
     function: str = "",
     astray: Mapping[int, str] | None = None,
     right: bool = False,
+    alike: bool = False,
 ) -> tuple[str, ...]:
     """One sentence for each line and fault over all outcomes, races first, at most MAX_SENTENCES.
 
     Hidden cases have no say: the memory test is about the others, which have every kind of end in them.
     function: the one that is being written, when what it calls is known to be right; then its line is told, not the helper's.
     astray: lines whose addresses are known to be wrong, and why: neither a mask nor another offset helps there.
-    right: whether Y is right in every case, so that nothing of what is loaded from outside was needed, and programs that store the same
-    number to an element do no harm.
+    right: whether Y is right in every case, so that nothing of what is loaded from outside was needed. alike: whether to tell also of
+    programs that store the same number to an element, which does no harm but is work done twice.
     """
     first: dict[tuple[object, ...], tuple[MemoryFinding, list[str]]] = {}
     for outcome in outcomes:
         if kernel.hides(outcome.case):
             continue
         for finding in outcome.memory or ():
-            same = finding.fault == "race" and not finding.unordered  # several programs store one number
-            if right and same:
+            if finding.fault == "race" and not finding.unordered and not alike:
                 continue
             key = (finding.line, finding.kind, finding.fault, finding.tensor, finding.dimension)
             known, cases = first.setdefault(key, (finding, []))

@@ -249,7 +249,7 @@ class SpeedPath:
         finding = check(self.lab, problems[case.name], outcome, self._bundle)
         if finding.skipped:
             return ""
-        said = sentences(self.lab, self.source, problems, [outcome]) if finding.ok else (finding.message,)
+        said = sentences(self.lab, self.source, problems, [outcome], alike=True) if finding.ok else (finding.message,)
         return f"{case.name}: {said[0]}" if said else ""
 
 

@@ -35,8 +35,9 @@ def _unwrapped(folder: Path) -> Path:
 
 
 def telling(folder: Path) -> list[Path]:
-    """What a folder holds but for system files, tables and empty folders, which say nothing of whose it is."""
+    """What a folder holds but for system files, tables, a readme and empty folders, which say nothing of whose it is."""
     found = [one for one in children(folder) if one.suffix.lower() not in TABLES and one.name not in SYSTEMS]
+    found = [one for one in found if is_folder(one) or not one.name.lower().startswith("readme")]
     return [one for one in found if not is_folder(one) or _holds_files(one)]
 
 
@@ -85,13 +86,15 @@ def class_in(path: Path) -> Path:
 
 
 def why_of_others(folder: Path) -> str:
-    """Why a folder is no student's hand-in: it holds what a platform says that several handed in. "" where it does not."""
+    """Why a folder is no student's hand-in: it holds what a platform says that several handed in, or the list of these. "" where it does
+    not."""
     for level in levels(folder):
         if any(map(is_repository, level)):
             break
         for held in level:
-            share, whose = share_named(children(held))
-            if whose > 1 and share == 1:
+            within = children(held)
+            share, whose = share_named(within)
+            if (whose > 1 and share == 1) or any(child.name == GRADESCOPE_METADATA for child in within):
                 return f"{held.name} holds what several students handed in; give it by itself"
         if any(is_source(child) or is_archive(child) for held in level for child in children(held)):
             break  # what lies below a student's work is the student's
@@ -99,12 +102,13 @@ def why_of_others(folder: Path) -> str:
 
 
 def is_one_students(folder: Path) -> bool:
-    """Whether sources lie there whose names are those of no class download, beside at most one folder with sources; several with the same
-    kernel are one student's where one of them is named after a lab."""
+    """Whether sources lie there whose names are those of no class download, beside at most one folder with sources, and no two that have
+    one kernel; several with the same kernel are one student's where one of them is named after a lab."""
     within = children(folder)
     sources = [child for child in within if is_source(child) and not child.is_dir()]
     if any(named(child.name) for child in within) or not sources:
         return False
     if are_of_several(sources) and not any(child.stem.lower().startswith(tuple(all_labs())) for child in sources):
         return False
-    return sum(any(map(is_source, children(child))) for child in filter(is_folder, within)) < 2
+    folders = list(filter(is_folder, within))
+    return sum(any(map(is_source, children(child))) for child in folders) < 2 and not are_of_several(folders)

@@ -13,7 +13,7 @@ import unicodedata
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import cache, partial
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -64,8 +64,8 @@ from grader.unusable import Unusable
 MAX_ASSIGNMENTS = 50
 """Folders of one student that are taken for assignments."""
 
-TYPED, FILED = "_assignsubmission_onlinetext", "_assignsubmission_file"
-"""Of Moodle's names: what a student typed, and handed in as files."""
+PLUGIN, FILED = re.compile(r"_assignsubmission_[a-z]+"), "_assignsubmission_file"
+"""Of Moodle's names: what a student handed in with some plugin, such as onlinetext, and as files."""
 MAX_METADATA_BYTES = 64 << 20
 FEW = 5
 """Files that a sentence names."""
@@ -100,7 +100,7 @@ def collect(path: Path, workspace: Path, *, assignment: str | None = None, unpac
     if not any(hand_in.taken or hand_in.failed for hand_in in found):
         raise Unusable(_nothing_recognised(path, found, came))
     whole = sorted(
-        with_unread_named(_with_numbers_apart(_each_of_an_assignment(found, assignment)), came),
+        with_unread_named(_with_numbers_apart(_with_own_numbers(_each_of_an_assignment(found, assignment))), came),
         key=lambda one: (one.student, one.assignment, ordered(one.submitted), one.place),
     )
     others = [one for one in whole if assignment is not None and one.assignment not in ("", assignment)]
@@ -134,6 +134,24 @@ def _nothing_recognised(path: Path, found: Sequence[HandIn], came: Sequence[Came
         f"{path} holds no submissions: of its {len(came)} files{f' ({names})' if came else ''} none was recognised{why}; expected a folder "
         "for each student with .py or .ipynb files in it, or the bulk download of Canvas, Moodle or Gradescope"
     )
+
+
+def _with_own_numbers(hand_ins: Sequence[HandIn]) -> list[HandIn]:
+    """A platform's number that stands beside several names is nobody's: one of them was read wrongly, or was changed, and whose it is
+    cannot be told. Then the name is all that is known."""
+    called: dict[tuple[str, str], set[str]] = {}
+    for one in hand_ins:
+        if one.platform in ("canvas", "moodle") and one.number:
+            called.setdefault((one.platform, one.number), set()).add(unicodedata.normalize("NFC", one.student))
+    found = []
+    for one in hand_ins:
+        names = sorted(called.get((one.platform, one.number), ()))
+        if len(names) > 1:
+            known = f"{one.platform.capitalize()}'s number {one.number}"
+            note = f"{known} stands beside several names ({', '.join(names[:FEW])}), so it is taken for nobody's"
+            one = replace(one, number="", reply="", place=f"{one.place}, {one.student}", notes=(*one.notes, note))
+        found.append(one)
+    return found
 
 
 def _with_numbers_apart(hand_ins: Sequence[HandIn]) -> list[HandIn]:
@@ -196,7 +214,8 @@ def _folder(root: Path, unpacking: Unpacking, asked: str | None, called: str = "
     found: list[HandIn] = []
     for whole, own in _of_files(files, list(filter(is_folder, within))):
         found += _guarded(whole, partial(_gathered, whole, own, unpacking))
-    typed = {folder: folder.with_name(folder.name.replace(TYPED, FILED)) for folder in within if TYPED in folder.name}
+    others = [folder for folder in within if PLUGIN.search(folder.name) and FILED not in folder.name]
+    typed = {folder: folder.with_name(PLUGIN.sub(FILED, folder.name, count=1)) for folder in others}
     for folder in filter(is_folder, within):
         if is_folder(typed.get(folder, root / FILED)):  # what was typed beside files is of one hand-in with these
             continue
@@ -244,8 +263,8 @@ def _by_platform(names: Sequence[tuple[Named, Path]]) -> Iterator[tuple[HandIn, 
     groups: dict[tuple[str, str], list[tuple[Named, Path]]] = {}
     for _, file in names:  # what one student called a file may be a name of another platform's
         if found := named(file.name, platform):
-            groups.setdefault((found.student, found.number), []).append((found, file))
-    for group in groups.values():
+            groups.setdefault((unicodedata.normalize("NFC", found.student), found.number), []).append((found, file))
+    for group in map(_with_own_names, groups.values()):
         group.sort(key=lambda one: -one[0].attachment)
         last, late = group[0][0], any(found.late for found, _ in group)
         whole = HandIn(
@@ -260,6 +279,16 @@ def _by_platform(names: Sequence[tuple[Named, Path]]) -> Iterator[tuple[HandIn, 
             replace(whole, reply=last.reply, holds=tuple(file for _, file in group), notes=notes[:FEW]),
             [(file, found.file) for found, file in group],
         )
+
+
+def _with_own_names(group: Sequence[tuple[Named, Path]]) -> list[tuple[Named, Path]]:
+    """With the names that students gave: what is handed in again Canvas calls w8a8-1.py where there was a w8a8.py."""
+    plain = [re.sub(r"-\d+(?=\.\w+$)", "", found.file) for found, _ in group]
+    again = {name for name, count in Counter(plain).items() if count > 1}
+    return [
+        (replace(found, file=name), file) if found.platform == "canvas" and name in again else (found, file)
+        for name, (found, file) in zip(plain, group, strict=True)
+    ]
 
 
 def _student(whole: HandIn, assignments: Assignments, unpacking: Unpacking) -> list[HandIn]:
@@ -358,7 +387,7 @@ def _one(hand_in: HandIn, unpacking: Unpacking) -> list[HandIn]:
         notes = (*notes, f"{folder.name} holds {MAX_LISTED} entries or more")
     found = source_root(folder, unpacking, is_work)
     known = begun_in(found.files)
-    if not known >= _asked() and (archives := archives_in(folder)):
+    if archives := archives_in(folder):
         place = f"{hand_in.place}/{archives[0].name}"
         parts = [(file, file.name) for file in (*archives, *(found.files or filter(is_source, within)))]
         (whole,) = _gathered(replace(hand_in, place=place, path=archives[0], notes=notes), parts, unpacking)
@@ -375,12 +404,6 @@ def _one(hand_in: HandIn, unpacking: Unpacking) -> list[HandIn]:
         found = replace(found, root=folder, notes=(*found.notes, nothing))
     assert found.root is not None
     return [replace(hand_in, path=found.root, taken=found.files, left=found.left, notes=found.notes + notes)]
-
-
-@cache
-def _asked() -> set[str]:
-    """The kernels of the course's labs: nobody hands in more."""
-    return {lab.kernel for lab in all_labs().values() if not lab.bonus}
 
 
 def _gathered(hand_in: HandIn, parts: Sequence[tuple[Path, str]], unpacking: Unpacking) -> list[HandIn]:

@@ -25,7 +25,7 @@ class NamePattern:
 NAME_PATTERNS = (
     NamePattern(
         "moodle",
-        r"(?P<name>.+?)_(?P<number>\d+)_assignsubmission_(file|onlinetext)(_(?P<file>.+)?)?",
+        r"(?P<name>.+?)_(?P<number>\d+)_assignsubmission_[a-z]+(_(?P<file>.+)?)?",
         "{name}",
         "moodle participant {number}",
     ),
@@ -37,14 +37,18 @@ NAME_PATTERNS = (
     ),
     NamePattern(
         "canvas",
-        r"(?P<name>[^/]+?)_(?P<late>LATE_)?(?P<number>\d+)_((?P<attachment>\d{1,30})_(?P<file>.+)|(?P<typed>(text|link)\.html))",
+        r"(?P<name>[^/]*?)_(?P<late>LATE_)?(?P<number>\d+)_((?P<attachment>\d{1,30})_(?P<file>.+)|(?P<typed>(text|link)\.html))",
         "{name}_{number}",
         "canvas user {number}",
     ),
 )
 """Canvas's download is one flat folder for the whole class; each file has an attachment id of its own, what was typed into Canvas has none,
 and it holds each student's current submission only: what one user has there is one submission. Moodle makes a folder for a student, or
-begins the file's name with what would be the folder's; a team_1 of Moodle's has a name that Canvas could have given, too."""
+begins the file's name with what would be the folder's; a team_1 of Moodle's has a name that Canvas could have given, too. Of a name
+Canvas keeps the letters, where there are any."""
+
+A_DATE = re.compile(r"(?:.*_)?(19|20)\d\d_(0?[1-9]|1[0-2])_(0?[1-9]|[12]\d|3[01])(?!\d).*")
+"""What a student may well have in a file's name, such as w8a8_2026_11_20.py: no numbers of a user and an attachment."""
 
 
 @dataclass(frozen=True)
@@ -69,6 +73,8 @@ def named(name: str, *platforms: Platform) -> Named | None:
     """What a platform's name for a file or folder says; None for a name that is no platform's, or none of these."""
     for known in NAME_PATTERNS:
         if (not platforms or known.platform in platforms) and (found := re.fullmatch(known.pattern, name)):
+            if known.platform == "canvas" and A_DATE.fullmatch(name):
+                continue
             parts = {"number": "", "late": "", "attachment": "", "typed": "", **found.groupdict("")}
             file, typed = parts["file"], parts["typed"]
             return Named(

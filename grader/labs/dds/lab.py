@@ -27,7 +27,7 @@ CASES = (
     Case("empty_rows", "every other block row is empty; many tiles in M and N, X as every other column of a wider matrix",
          1053, 544, 256, w="empty_rows", x_layout="every_other"),
     Case("all_empty", "a weight without a single block", 32, 128, 128, w="empty"),
-    Case("uneven_rows", "a full block row four times as long as a timed one, two of 18 and 19, the others with 0 to 2 blocks",
+    Case("uneven_rows", "a full block row four times as long as a timed one, four of 16, 18, 19 and 32, the others with 0 to 2 blocks",
          192, 1056, 4128, w="uneven"),
     Case("single_token", "M = 1, as every other column of a wider matrix (stride_xk = 2)", 1, 512, 512, w="sparsity_0.8",
          x_layout="every_other"),
@@ -104,7 +104,7 @@ def _pattern(case: Case, generator: torch.Generator, device: torch.device) -> to
     elif case.w == "uneven":
         present[rows // 3] = True
         for row in range(rows):
-            count = {rows // 2: 18, rows // 2 + 1: 19}.get(row, row % 3)
+            count = dict(zip(range(rows // 2, rows), (16, 18, 19, 32), strict=False)).get(row, row % 3)
             present[row, torch.randperm(cols, generator=generator, device=device)[:count]] = True
     elif case.w == "traps":
         for row in range(rows):

