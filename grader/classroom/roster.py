@@ -124,7 +124,8 @@ def _folded(text: str) -> str:
 
 
 def _words(text: str) -> list[str]:
-    return re.findall(r"\w+", _folded(text))
+    """What lies between spaces and punctuation; a vowel sign is part of its word."""
+    return "".join(one if one == "_" or unicodedata.category(one)[0] in "LNM" else " " for one in _folded(text)).split()
 
 
 def _same_name(name: str, text: str) -> bool:
@@ -249,23 +250,57 @@ def on_roster(hand_ins: Iterable[HandIn], roster: Roster) -> list[HandIn]:
     people = [roster.whose(one) for one in hand_ins]
     people = [person or member for person, member in zip(people, _members(hand_ins, roster), strict=True)]
     clones = _beginning([one.student for one in hand_ins if one.platform == "clone"])
+    doubtful = _doubtful(hand_ins, people, clones)
     claims: dict[str, list[HandIn]] = {}
+    people = [None if doubt else person for person, doubt in zip(people, doubtful, strict=True)]
     for one, person in zip(hand_ins, people, strict=True):
         claims.setdefault(person.login if person else "", []).append(one)
     placed = []
-    for one, person in zip(hand_ins, people, strict=True):
-        sentence = ""
+    for one, person, doubt in zip(hand_ins, people, doubtful, strict=True):
+        sentence = doubt
         if person and _has_rivals(one, person, claims[person.login], clones):
             sentence = (
                 f"several students fit the row {person.login} of {roster.name}; write the platform's id of each into it"
             )
-        elif not person and _folded(one.student) in map(_folded, roster.by_login):
+        elif not (person or doubt) and _folded(one.student) in map(_folded, roster.by_login):
             sentence = f"{one.student} is the login of one row of {roster.name} and an id of another; rename it"
         if sentence:
             placed.append(replace(one, student=_apart(one, roster), label=one.student, notes=(*one.notes, sentence)))
         else:
             placed.append(one.of(person.login) if person else one)
     return placed
+
+
+def _doubtful(hand_ins: Sequence[HandIn], people: Sequence[Person | None], clones: str) -> list[str]:
+    """For each that fits a row by less than its whole name, why it is not taken for that row's. Where few of Moodle's numbers are on the
+    roster they are teams' or another course's, and a clone's account is all that follows what the names of all clones begin with."""
+    of_moodle = [one for one in hand_ins if one.platform == "moodle" and one.number]
+    ids = {_folded(person.moodle_id) for person in people if person}
+    few = 2 * sum(one.number in ids for one in of_moodle) < len(of_moodle)
+    found = []
+    for one, person in zip(hand_ins, people, strict=True):
+        sentence = ""
+        if (
+            person
+            and few
+            and one in of_moodle
+            and one.number == person.moodle_id
+            and not set(_words(person.name)) & set(_words(one.student))
+        ):
+            sentence = (
+                f"its number is that of {person.login}, its name is not, and few of Moodle's numbers are on the roster"
+            )
+        rest = one.student.removeprefix(clones)
+        if (
+            person
+            and clones
+            and one.platform == "clone"
+            and len(rest) > len(person.github)
+            and _folded(one.student) != _folded(person.login)
+        ):
+            sentence = f"{rest} is not the account of {person.login}, which its name ends with; write the account into the roster"
+        found.append(sentence)
+    return found
 
 
 def _members(hand_ins: Sequence[HandIn], roster: Roster) -> list[Person | None]:
@@ -308,7 +343,7 @@ def _has_rivals(hand_in: HandIn, person: Person, claims: Sequence[HandIn], clone
         whole = [_folded(one.student.removeprefix(clones)) == _folded(person.github) for one in others]
         return any(whole) and not whole[others.index(hand_in)]
     column = OF_PLATFORM.get(hand_in.platform)
-    if column is None or len({one.number for one in others if one.number}) < 2:
+    if column is None or len({one.number or one.email for one in others} - {""}) < 2:
         return False
     pairs = ((hand_in.number, getattr(person, column)), (hand_in.email, person.email))
     return not any(own and _folded(own) == _folded(known) for own, known in pairs)

@@ -51,7 +51,8 @@ def answers_in(path: Path, allowance: Allowance | None = None) -> Answers:
 
 
 def answers_for(path: Path, lab_ids: Iterable[str]) -> dict[str, Answers]:
-    """The answers to each lab's questions in a hand-in: of the files that answer one of them from the lab's own, else from the first.
+    """The answers to each lab's questions in a hand-in: of the files that answer one of them from the lab's own, else from the first, and
+    what that one leaves open from the others.
 
     A lab is left out where no file names an answer to it, such as w8a8_bytes: a hand-in of kernels alone was not asked.
     """
@@ -69,8 +70,21 @@ def answers_for(path: Path, lab_ids: Iterable[str]) -> dict[str, Answers]:
         ]
         if holders:  # one that was not begun, such as the notebook beside a copy of it, hides none that was
             of_stem = (answers for stem, answers in begun or holders if stem == lab_id)
-            chosen[lab_id] = next(of_stem, (begun or holders)[0][1])
+            first = next(of_stem, (begun or holders)[0][1])
+            chosen[lab_id] = _with_open_ones(first, [answers for _, answers in begun], names)
     return chosen
+
+
+def _with_open_ones(first: Answers, others: Iterable[Answers], names: Iterable[str]) -> Answers:
+    """With the answers to these questions that other files of the same student have and it has not."""
+    for other in others:
+        if other.student and first.student and other.student != first.student:
+            continue  # whose numbers are drawn otherwise
+        open_ones = {
+            name: other.numbers[name] for name in names if name in other.numbers and first.numbers.get(name) is None
+        }
+        first = Answers(first.student or other.student, {**first.numbers, **open_ones})
+    return first
 
 
 def answers_executed(inputs: Sequence[str]) -> Answers:

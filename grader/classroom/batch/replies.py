@@ -6,6 +6,7 @@ into Canvas has no way back; Moodle takes a file in the folder that it had packe
 
 from __future__ import annotations
 
+import os
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -16,12 +17,17 @@ from grader.classroom.batch.standing import Standing
 FEEDBACK = "feedback.html"
 
 
+def _encodable(name: str) -> str:
+    """A name whose letters all are Unicode's: what was unpacked with another encoding has the platform's number still."""
+    return os.fsencode(name).decode("utf-8", "replace")
+
+
 def write_replies(out: Path, standings: Sequence[Standing]) -> dict[str, int]:
     """Writes feedback_canvas.zip and feedback_moodle.zip for hand-ins that came from there; returns how many pages each holds."""
     written = {}
     for platform in ("canvas", "moodle"):
         pages = {
-            f"{one.graded.hand_in.reply}{FEEDBACK}": (out / "feedback" / page_name(one)).read_bytes()
+            f"{_encodable(one.graded.hand_in.reply)}{FEEDBACK}": (out / "feedback" / page_name(one)).read_bytes()
             for one in standings
             if one.graded.hand_in.platform == platform and one.graded.hand_in.reply
         }

@@ -236,17 +236,37 @@ CLONES = [HandIn(name, "", name, Path(), platform="clone") for name in ("lab-ann
         ([WEI], ["wz1"]),
         ([WEI, replace(WEI, number="502", email="wz@u.edu")], ["zhangwei", "wz1"]),
         (CLONES, ["ann", "lab-mary-ann"]),
+        ([CLONES[1], replace(CLONES[0], student="lab-mo")], ["lab-mary-ann", "lab-mo"]),
+        ([replace(WEI, platform="gradescope", number="", email="wz@u.edu", name="Wei Zhang", student="wz@u.edu"),
+          replace(WEI, platform="gradescope", number="", email="x@y.z", name="Wei Zhang", student="x@y.z")], ["wz1", "x@y.z"]),
         ([replace(CLONES[0], student="lab1-ann"), replace(CLONES[0], student="lab2-ann")], ["ann", "ann"]),
         ([WEI, replace(WEI, number="502"), replace(WEI, platform="", number="", student="Wei Zhang")], ["zhangwei", "zhangwei", "wz1"]),
     ],
-    ids=["two of a name", "one", "an address", "clones", "labs of one", "a folder beside"],
+    ids=["two of a name", "one", "an address", "clones", "an account that ends so", "two addresses", "labs of one", "a folder beside"],
 )
 def test_two_whom_a_platform_tells_apart_are_never_one_row(tmp_path, hand_ins, logins):
     (tmp_path / "r.csv").write_text("login,name,github,email\nwz1,Wei Zhang,,wz@u.edu\nann,Ann,ann,\nmary,Mary,,\n", encoding="utf-8")
     found = on_roster(hand_ins, load_roster(tmp_path / "r.csv"))
     assert [one.student for one in found] == logins
-    told = ["several students fit the row" in note for one in found for note in one.notes]
-    assert told == [True] * sum(one.student not in ("wz1", "ann") for one in found)
+    told = [bool(re.search("several students fit the row|is not the account of", note)) for one in found for note in one.notes]
+    assert told == [True] * sum(one.student not in ("wz1", "ann", "lab-mo") for one in found)
+
+
+def test_few_numbers_of_moodle_on_the_roster_are_no_students(tmp_path):
+    """Where teams hand in, Moodle gives the team's number."""
+    (tmp_path / "r.csv").write_text("login,name,moodle_id\nzoe,Zoe Fox,17\nann,Ann Lo,901\n", encoding="utf-8")
+    teams = [HandIn(f"Team {name}", "", name, Path(), platform="moodle", number=number) for name, number in zip("ABC", ("17", "18", "19"), strict=True)]
+    found = on_roster(teams, load_roster(tmp_path / "r.csv"))
+    assert [one.student for one in found] == ["Team A", "Team B", "Team C"]
+    assert "few of Moodle's numbers are on the roster" in found[0].notes[0]
+    (alone,) = on_roster([replace(teams[0], student="Teilnehmer/in")], load_roster(tmp_path / "r.csv"))
+    assert alone.student == "zoe"
+
+
+def test_vowel_signs_are_part_of_a_name(tmp_path):
+    (tmp_path / "r.csv").write_text("login,name\nram,राम\n", encoding="utf-8")
+    found = on_roster([HandIn(name, "", name, Path()) for name in ("रमा", "राम")], load_roster(tmp_path / "r.csv"))
+    assert [one.student for one in found] == ["रमा", "ram"]
 
 
 def test_a_label_that_is_one_rows_login_and_anothers_id_is_nobodys(tmp_path):
