@@ -5,12 +5,16 @@ from __future__ import annotations
 import io
 import json
 import os
+import shutil
+import tempfile
 import time
 import zipfile
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 
+from grader.classroom.batch.accounts import account, with_ungraded_named
 from grader.classroom.batch.begun import begun_in
 from grader.classroom.batch.folders import ROOT, children
 from grader.classroom.batch.intake import collect
@@ -105,6 +109,40 @@ DELIVERIES = {
     "a draft with another lab, below or packed": (
         {"ann/k.py": A, "ann/old/k.py": A + C, "ben/k.py": A, "ben/b.zip": {"all.py": A + C}, "cy/w8a8.py": A,
          "cy/d/w8a8.py": A + "w8a8_bytes = 1\n"}, {"ann": "a", "ben": "a", "cy": "a"}
+    ),
+    "files with a date": ({"ann/w8a8_2026_11_20.py": A, "ann/dds_2026_11_20.py": C, "ben/w8a8.py": A}, {"ann": "ac", "ben": "a"}),
+    "a class of files with dates": (
+        {"ann_2026_11_20.py": A, "ben_2026_11_21.py": C, "cy.py": A}, {"ann_2026_11_20": "a", "ben_2026_11_21": "c", "cy": "a"}
+    ),
+    "one number of Canvas's under two names": (
+        {"zeve_99_4_59_w8a8.py": A, "bben_99_60_dds.py": C, "cy_5_61_dds.py": C}, {"zeve_99": "a", "bben_99": "c", "cy_5": "c"}
+    ),
+    "names without a letter": (
+        {"_4_59_w8a8.py": A, "_LATE_5_61_dds.py": C, "bben_99_60_w8a8.py": A}, {"_4": "a", "_5": "c", "bben_99": "a"}
+    ),
+    "two spellings of a letter": (
+        {"zo\u00eb_1_56_w8a8.py": A, "zoe\u0308_1_57_dds.py": C, "roe_2_58_w8a8.py": A}, {"zo\u00eb_1": "ac", "roe_2": "a"}
+    ),
+    "what Canvas calls -1": (
+        {"doe_1_56_w8a8.py": A, "doe_1_58_w8a8-1.py": A + C, "roe_2_57_w8a8.py": A}, {"doe_1": "ac", "roe_2": "a"}
+    ),
+    "another plugin of Moodle's": (
+        {"Ben_902_assignsubmission_file/dds.py": C, "Ben_902_assignsubmission_mahara/c.html": "", "Ann_901_assignsubmission_file/w8a8.py": A},
+        {"Ben": "c", "Ann": "a"},
+    ),
+    "what was given out beside students": (
+        {"lab/ann/w8a8.py": A, "lab/assignment/w8a8.py": "", "lab/ben/w8a8.py": A}, {"ann": "a", "assignment": "", "ben": "a"}
+    ),
+    "a file beside folders of folders": (
+        {"c.zip": {"cy.py": A, "ann/lab/w8a8.py": A, "ben/lab/w8a8.py": A}}, {"ann": "a", "ben": "a", "cy": "a"}
+    ),
+    "a readme beside the class": ({"readme.txt": "x", "lab/ann/w8a8.py": A, "lab/ben/w8a8.py": A}, {"ann": "a", "ben": "a"}),
+    "work beside the grader": (
+        {"ann/grader/x.py": "", "ann/assignment/dds.py": "", "ann/w8a8.py": A, "ben/w8a8.py": A}, {"ann": "a", "ben": "a"}
+    ),
+    "names that no file system takes together": (
+        {f"ann/{20 * chr(0x1F642)}/{60 * chr(0x1F642)}.py": A, f"ann/{20 * chr(0x1F643)}/{60 * chr(0x1F642)}.py": C, "ben/dds.py": C,
+         "cy/grader/x.py": "", f"cy/assignment/{245 * 'x'}.py": A}, {"ann": "ac", "ben": "c", "cy": "a"}
     ),
     "one student's folders": ({"s.zip": {"w8a8.py": A, "dds.py": C, "helpers/u.py": "", "old/v1/w8a8.py": A, "d.zip": {"x.csv": ""}}},
                               {"s": "ac"}),
@@ -205,6 +243,91 @@ def test_no_sentence_shows_where_an_archive_was_unpacked(tmp_path):
     found = collect(delivered(tmp_path, {"ann/work.zip": archive, "ben/w8a8.py": A}), tmp_path / "w").hand_ins
     assert all(note.startswith(("work/later/", "w8a8.py was handed in")) for note in found[0].notes)
     assert found[0].notes
+
+
+@pytest.mark.parametrize("files", [{"e1/submission_1/w8a8.py": A, "e1/submission_2/dds.py": C}])
+def test_the_exports_of_two_sections_are_no_students(tmp_path, files):
+    files |= {"e1/submission_metadata.yml": "submission_1: {}", "e2/w8a8.py": A}
+    first = collect(delivered(tmp_path / "class", files), tmp_path / "w").hand_ins[0]
+    assert first.refused == "e1 holds what several students handed in; give it by itself"
+
+
+def test_links_that_lead_nowhere_cost_nobody(tmp_path):
+    places = ("eve/assignment/w8a8.py", "eve/solutions/w8a8.py", "zoe/b/w8a8.py")
+    files = {"eve/grader/x.py": "", "eve/assignment/dds.py": C, "zoe/a/w8a8.py": "", "zoe/c/dds.py": C, "ben/w8a8.py": A}
+    root = delivered(tmp_path / "class", files)
+    for place in places:
+        (root / place).parent.mkdir(parents=True, exist_ok=True)
+        (root / place).symlink_to("nowhere")
+    intake = collect(root, tmp_path / "w")
+    assert {one.student: work_of(one) for one in intake.hand_ins} == {"ben": "a", "eve": "c", "zoe": "c"}
+    fates = {one.file: one.fate for one in account(intake.came, intake.hand_ins, standings(list(map(graded, intake.hand_ins)), Rules()))}
+    assert [fates[place] == "graded" for place in places] == [False] * 3
+    assert str(tmp_path) not in str([one.notes for one in intake.hand_ins])
+
+
+def test_work_in_a_clones_solutions_is_told(tmp_path):
+    files = {"ann/grader/x.py": "", "ann/assignment/w8a8.py": "", "ann/solutions/w8a8.py": A, "ben/w8a8.py": A}
+    ann, _ = collect(delivered(tmp_path / "class", files), tmp_path / "w").hand_ins
+    assert ann.notes == ("ann/solutions/w8a8.py was not read: files of another folder are graded",)
+
+
+def test_what_came_in_an_archive_is_accounted_for_after_it_is_gone(tmp_path):
+    """`batch` removes what it unpacked before it tells what became of the files."""
+    inside = {"ann/w8a8.py": A, "ben/grader/x.py": "", "ben/assignment/w8a8.py": A, "ben/solutions/dds.py": ""}
+    inside |= {"ben/notebooks/dds.ipynb": (ROOT / "notebooks" / "dds.ipynb").read_bytes()}
+    intake = collect(delivered(tmp_path / "class", {"c.zip": inside}), tmp_path / "w")
+    attempts = list(map(graded, intake.hand_ins))
+    came = with_ungraded_named(intake.came, attempts, ["w8a8"])
+    shutil.rmtree(tmp_path / "w")
+    fates = {one.file: one.fate for one in account(came, intake.hand_ins, standings(attempts, Rules()))}
+    assert fates["ben/notebooks/dds.ipynb"] == "as given out"
+    assert "graded" in (fates["ann/w8a8.py"], fates["ben/assignment/w8a8.py"])
+
+
+@pytest.fixture
+def as_nobody():
+    """A folder of somebody who may not read everything, whom this process is: root is not refused anything."""
+    before = os.geteuid()
+    with tempfile.TemporaryDirectory() as folder:
+        if before == 0:
+            os.chown(folder, 65534, -1)
+            os.seteuid(65534)
+        yield Path(folder)
+        os.seteuid(before)
+
+
+@pytest.mark.parametrize("place", ["cy", "ann/x"])
+def test_a_folder_that_nobody_may_read_costs_its_owner_alone(as_nobody, place):
+    root = delivered(as_nobody / "class", {"ann/w8a8.py": A, "ben/w8a8.py": A, f"{place}/dds.py": C})
+    (root / place).chmod(0)
+    intake = collect(root, as_nobody / "w")
+    found = {one.student: one for one in intake.hand_ins}
+    assert work_of(found["ann"]) == work_of(found["ben"]) == "a"
+    (fate,) = [one for one in account(intake.came, intake.hand_ins, []) if one.file == f"{place}/"]
+    assert "check its permissions" in fate.reason
+    (root / place).chmod(0o755)
+
+
+def test_a_source_that_nobody_may_read_is_told_without_its_path(as_nobody):
+    files = {"ann/grader/x.py": "", "ann/assignment/dds.py": C, "ann/assignment/w8a8.py": A, "ben/w.zip": {"w8a8.py": A}, "cy/dds.py": C}
+    root = delivered(as_nobody / "class", files)
+    for place in ("ann/assignment/dds.py", "ben/w.zip"):
+        (root / place).chmod(0)
+    ann, ben, _ = collect(root, as_nobody / "w").hand_ins
+    assert work_of(ann) == "a"
+    assert "Permission denied" in ben.refused
+    assert str(as_nobody) not in str((ann.notes, ann.refused, ben.notes, ben.refused))
+
+
+def test_answers_count_wherever_they_are(tmp_path):
+    """In two files, and in an archive beside all of a course's kernels."""
+    files = {"ann/w8a8.ipynb": json.dumps({"source": [A, "w8a8_bytes = 5"]}), "ann/all.py": A + B + C, "ann/q.zip": {"q.py": "w8a8_bytes = 5\n"}}
+    (ann,) = collect(delivered(tmp_path / "class", files), tmp_path / "w").hand_ins
+    assert "w8a8_bytes" in begun_in(filter(is_source, children(ann.path)))
+    folder = delivered(tmp_path / "two", {"w8a8.py": "w8a8_bytes = 5\nw8a8_intensity = None\n", "questions.py": "w8a8_intensity = 3\n"})
+    found = answers_for(folder, ["w8a8"])["w8a8"].numbers
+    assert (found["w8a8_bytes"], found["w8a8_intensity"]) == (5, 3)
 
 
 def test_what_is_no_plain_file_is_not_graded(tmp_path):

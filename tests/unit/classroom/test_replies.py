@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import os
 import re
+import shutil
 import zipfile
 
 import pytest
@@ -77,3 +79,14 @@ def test_folders_have_no_way_back(tmp_path):
     assert not list((tmp_path / "out").glob("feedback_*.zip"))
     with pytest.raises(Unusable):
         grade_class(zipped(tmp_path / "none.zip", {"a.pdf": "x"}), tmp_path / "out")
+
+
+def test_a_name_of_another_encoding_has_its_number_still(tmp_path):
+    """As Windows unpacks what a Mac packed."""
+    name = os.fsdecode(b"m\xfcller_901_assignsubmission_file_/w8a8.py")
+    place = tmp_path / "class" / name
+    place.parent.mkdir(parents=True)
+    shutil.copy(KERNEL, place)
+    grade_class(tmp_path / "class", tmp_path / "out")
+    (back,) = zipfile.ZipFile(tmp_path / "out" / "feedback_moodle.zip").namelist()
+    assert moodle_reads(back)[0] == "901"

@@ -255,7 +255,7 @@ def test_two_whom_a_platform_tells_apart_are_never_one_row(tmp_path, hand_ins, l
 def test_few_numbers_of_moodle_on_the_roster_are_no_students(tmp_path):
     """Where teams hand in, Moodle gives the team's number."""
     (tmp_path / "r.csv").write_text("login,name,moodle_id\nzoe,Zoe Fox,17\nann,Ann Lo,901\n", encoding="utf-8")
-    teams = [HandIn(f"Team {name}", "", name, Path(), platform="moodle", number=number) for name, number in zip("ABC", ("17", "18", "19"), strict=True)]
+    teams = [HandIn(f"Team {name}", "", name, Path(), platform="moodle", number=f"{at}") for at, name in enumerate("ABC", 17)]
     found = on_roster(teams, load_roster(tmp_path / "r.csv"))
     assert [one.student for one in found] == ["Team A", "Team B", "Team C"]
     assert "few of Moodle's numbers are on the roster" in found[0].notes[0]
