@@ -127,7 +127,7 @@ DELIVERIES = {
         {"doe_1_56_w8a8.py": A, "doe_1_58_w8a8-1.py": A + C, "roe_2_57_w8a8.py": A}, {"doe_1": "ac", "roe_2": "a"}
     ),
     "another plugin of Moodle's": (
-        {"Ben_902_assignsubmission_file/dds.py": C, "Ben_902_assignsubmission_mahara/c.html": "", "Ann_901_assignsubmission_file/w8a8.py": A},
+        {"Ben_2_assignsubmission_file/dds.py": C, "Ben_2_assignsubmission_mahara/c.html": "", "Ann_1_assignsubmission_file/w8a8.py": A},
         {"Ben": "c", "Ann": "a"},
     ),
     "what was given out beside students": (
@@ -304,7 +304,8 @@ def test_a_folder_that_nobody_may_read_costs_its_owner_alone(as_nobody, place):
     intake = collect(root, as_nobody / "w")
     found = {one.student: one for one in intake.hand_ins}
     assert work_of(found["ann"]) == work_of(found["ben"]) == "a"
-    (fate,) = [one for one in account(intake.came, intake.hand_ins, []) if one.file == f"{place}/"]
+    whole = standings(list(map(graded, intake.hand_ins)), Rules())
+    (fate,) = [one for one in account(intake.came, intake.hand_ins, whole) if one.file == f"{place}/"]
     assert "check its permissions" in fate.reason
     (root / place).chmod(0o755)
 
@@ -322,7 +323,7 @@ def test_a_source_that_nobody_may_read_is_told_without_its_path(as_nobody):
 
 def test_answers_count_wherever_they_are(tmp_path):
     """In two files, and in an archive beside all of a course's kernels."""
-    files = {"ann/w8a8.ipynb": json.dumps({"source": [A, "w8a8_bytes = 5"]}), "ann/all.py": A + B + C, "ann/q.zip": {"q.py": "w8a8_bytes = 5\n"}}
+    files = {"ann/all.py": A + B + C, "ann/q.zip": {"q.py": "w8a8_bytes = 5\n"}}
     (ann,) = collect(delivered(tmp_path / "class", files), tmp_path / "w").hand_ins
     assert "w8a8_bytes" in begun_in(filter(is_source, children(ann.path)))
     folder = delivered(tmp_path / "two", {"w8a8.py": "w8a8_bytes = 5\nw8a8_intensity = None\n", "questions.py": "w8a8_intensity = 3\n"})
