@@ -23,7 +23,12 @@ def _unknown(setting: Setting) -> Message:
     words = re.split(r"(?<=[.!?])\s", words)[0][:200]
     if not fault.scope:  # Python ran this line: configs, the grid, or the kernel on the interpreter
         said = f"{fault.kind}: {words}" if words and words != fault.kind else fault.kind
-        return Message(setting, said, "correct this line: Python stops at it")
+        step = (
+            "correct this line: Python stops at it"
+            if fault.line
+            else "run the file by itself to see where Python stops"
+        )
+        return Message(setting, said, step)
     said = f"Triton rejects this: {words}" if words else f"Triton stops here ({fault.kind})"
     step = (
         "check the types above against what this operation takes"

@@ -74,6 +74,7 @@ def _shared(run: Run, tiles: TileMap) -> list[Observation]:
     if not wrong or (run.config.split_k > 1 and not store):
         return []
     tile, who = min(wrong.items())
+    who = list(dict.fromkeys(who))
     names = ", ".join(place_in(run.grid, one) for one in who[:5]) + (", ..." if len(who) > 5 else "")
     text = f"programs {names} all {'store' if store else 'add to'} {_area(run, tile, tiles)}"
     if run.config.split_k > 1:

@@ -51,7 +51,8 @@ def place(source: KernelSource, observation: Observation) -> str:
     """An observation's line in the student's words: where to look first, for what is at fault was not measured."""
     if observation.line is None:
         return source.path.name
-    called = f", called in {source.locate(observation.caller)}" if observation.caller is not None else ""
+    elsewhere = observation.caller not in (None, observation.line)
+    called = f", called in {source.locate(observation.caller or 0)}" if elsewhere else ""
     return f"{source.locate(observation.line)} (look here first){called}"
 
 

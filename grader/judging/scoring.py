@@ -99,6 +99,8 @@ def _build_tests(lab: Lab, judged: Judged) -> list[TestResult]:
         failures = [failure for failure in judged.bundle.failures if failure.capability == capability]
         broken = {failure.config for failure in failures}
         message = f"{len(launched - broken)} of {len(judged.bundle.configs)} configs compile"
+        if broken & set(judged.bundle.working):  # for some sizes and strides
+            message += " in every case"
         if failures or never:
             message += f"; {failures[0].message if failures else never[0][1]}"
         tests.append(
