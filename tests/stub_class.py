@@ -86,7 +86,7 @@ class Answering(Entered):
         )
 
 
-def grade_class(folder: Path, out: Path, engine: Answering | None = None) -> list[Standing]:
+def grade_class(folder: Path, out: Path, engine: Answering | None = None, roster: Roster = Roster()) -> list[Standing]:  # noqa: B008
     """Grades the folder into `out`, every file of the class report."""
     out.mkdir(parents=True, exist_ok=True)
     pool: Any = PoolHere()
@@ -94,10 +94,10 @@ def grade_class(folder: Path, out: Path, engine: Answering | None = None) -> lis
     with Journal(out / "journal.sqlite") as journal:
 
         def receive(attempts: Sequence[Graded]) -> None:
-            pages.draw(standing(attempts, Rules(), Roster()))
+            pages.draw(standing(attempts, Rules(), roster))
 
-        outcome = run_batch(Plan(folder, LABS, SETUP), journal, pool, lambda: engine or Answering(), receive=receive)
-    found = standings(outcome.graded, Rules())
+        outcome = run_batch(Plan(folder, LABS, SETUP, roster=roster), journal, pool, lambda: engine or Answering(), receive=receive)
+    found = standings(outcome.graded, Rules(), roster)
     files = outcome.accounts(found)
     write_exports(out, found, files=files)
     pages.write(found, files)

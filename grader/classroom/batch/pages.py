@@ -63,7 +63,7 @@ class Pages:
     def write(self, standings: Sequence[Standing], files: Sequence[Accounted] = ()) -> int:
         """Writes index.html, projected.html and feedback/<student>.html, and says how many of the latter were drawn.
 
-        Pages of students who are gone stay as they are.
+        Pages of students who are gone stay as they are; not one of a student whom the roster calls otherwise now.
         """
         (self._folder / "feedback").mkdir(exist_ok=True)
         comparisons = [self._comparison(*lab) for lab in overview.modules(standings).items()]
@@ -75,6 +75,11 @@ class Pages:
             if drawing is not None:
                 write_whole(self._folder / page_address(standing), _text(drawing, standing))
                 drawn += 1
+        pages = {page_name(standing) for standing in standings}
+        for one in (standing for standing in standings if standing.graded.hand_in.label):
+            former = _name_of_page(one.graded.hand_in.label, one.assignment)
+            if former not in pages:
+                (self._folder / "feedback" / former).unlink(missing_ok=True)
         found = [comparison() for comparison in comparisons]
         compared = Comparison(
             [group for one in found for group in one.found], [sentence for one in found for sentence in one.left_out]
@@ -130,10 +135,14 @@ def _of(points: float | None, most: float, unknown: str = "") -> str:
 
 def page_name(standing: Standing) -> str:
     """A file name for a student's page that no name can escape from and no two share."""
-    label = f"{standing.student} {standing.assignment}".strip()
+    return _name_of_page(standing.student, standing.assignment)
+
+
+def _name_of_page(student: str, assignment: str) -> str:
+    label = f"{student} {assignment}".strip()
     safe = re.sub(r"[^\w.@-]+", "_", label).encode()[:MAX_NAME_BYTES].decode(errors="ignore").lstrip(".") or "student"
     if safe != label or safe != safe.casefold():  # to some file systems Ann and ann are one
-        safe += f"-{overview.digest_of(f'{standing.student}/{standing.assignment}')[:8]}"
+        safe += f"-{overview.digest_of(f'{student}/{assignment}')[:8]}"
     return f"{safe}.html"
 
 

@@ -9,6 +9,7 @@ import zipfile
 
 import pytest
 
+from grader.classroom.roster import Person, Roster
 from grader.unusable import Unusable
 from tests.stub_class import grade_class
 from tests.submissions import TESTS
@@ -90,3 +91,13 @@ def test_a_name_of_another_encoding_has_its_number_still(tmp_path):
     grade_class(tmp_path / "class", tmp_path / "out")
     (back,) = zipfile.ZipFile(tmp_path / "out" / "feedback_moodle.zip").namelist()
     assert moodle_reads(back)[0] == "901"
+
+
+def test_a_page_goes_with_the_name_it_had(tmp_path):
+    """Two papers of one student would disagree after the next correction."""
+    for name in ("ann", "ben"):
+        (tmp_path / "class" / name).mkdir(parents=True)
+        shutil.copy(KERNEL, tmp_path / "class" / name)
+    grade_class(tmp_path / "class", tmp_path / "out")
+    grade_class(tmp_path / "class", tmp_path / "out", roster=Roster((Person("alo", sis_id="ann"), Person("ben"))))
+    assert sorted(page.name for page in (tmp_path / "out" / "feedback").iterdir()) == ["alo.html", "ben.html"]
