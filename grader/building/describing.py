@@ -333,7 +333,9 @@ def _grid_fault(source: str, grid: Any) -> str | None:
     if not isinstance(grid, list) or not 1 <= len(grid) <= 3:
         return f"{shown}; expected a tuple of one to three ints: write return (programs,)"
     if not all(isinstance(part, int) and not isinstance(part, bool) for part in grid):
-        return f"{shown}; expected whole numbers: use triton.cdiv(a, b) or a // b instead of a / b"
+        divided = any(isinstance(part, float) for part in grid)
+        step = "use triton.cdiv(a, b) or a // b instead of a / b" if divided else "write an int for each dimension"
+        return f"{shown}; expected whole numbers: {step}"
     if any(part < 1 for part in grid):
         return f"{shown}; expected at least one program in each dimension: use triton.cdiv(a, b), which rounds up"
     programs = 1

@@ -6,6 +6,7 @@ from dataclasses import replace
 
 import pytest
 
+from grader.building import describing
 from grader.gpu.devices import choose
 from grader.labs import get_lab
 from grader.pipeline.grading import GradeOptions, grade
@@ -131,3 +132,19 @@ def test_inline_assembly_is_skipped_not_failed(tmp_path):
     assert {test["status"] for test in result["tests"] if test["kind"] == "correctness"} == {"skipped"}
     assert "inline assembly" in next(test["message"] for test in result["tests"] if test["kind"] == "correctness")
     assert result["gradable_points"] == 0
+
+
+@pytest.mark.parametrize(
+    ("grid", "said"),
+    [
+        ([1.5], "use triton.cdiv(a, b) or a // b instead of a / b"),
+        ([1, True], "write an int for each dimension"),
+        (["None"], "write an int for each dimension"),
+        ([0, 1], "which rounds up"),
+        ([1, 1, 1, 1], "a tuple of one to three ints"),
+        ([1, 70_000], "at most"),
+    ],
+)
+def test_a_grid_that_is_none_is_told_what_it_should_be(grid, said):
+    assert said in describing._grid_fault("W8A8_MM_grid", grid)
+    assert describing._grid_fault("W8A8_MM_grid", [4, 2]) is None
