@@ -77,7 +77,8 @@ def _of_program(run: Run, stores: list[Node], products: Products) -> list[Observ
     sides = {one.side[1] for one in places if one.column == "rows"}
     if sides == {"left", "right"} or not meant:  # which row of Y is meant is not known either
         found = [one for one in found if one.column != "scale"]
-    found = found or check_masks(run, products)
+    if not found and (run.config.split_k > 1 or _is_alone(run, products)):
+        found = check_masks(run, products)
     return found or (check_precision(run, products) if run.expected.weight is None else [])
 
 
@@ -91,8 +92,16 @@ def _places(run: Run, stores: list[Node], everything: Products) -> tuple[list[Ob
     if found := certain or check_k(run, everything):
         return found, meant
     whole = everything.program != run.cut_off and (len(stores) == 1 or all(store.op == "store" for store in stores))
-    counted = check_counts(run, [everything]) if placed and whole and run.config.split_k == 1 else []
+    whole = whole and run.config.split_k == 1 and _is_alone(run, everything)
+    counted = check_counts(run, [everything]) if placed and whole else []
     return (check_steps(run, everything) or counted) if counted else [], meant
+
+
+def _is_alone(run: Run, products: Products) -> bool:
+    """Whether no other program stores there: what one leaves out another may bring."""
+    stores = [one for one in run.tape.stores if one.tensor == run.lab.output]
+    own = {(one.lowest, one.highest) for one in stores if one.program == products.program}
+    return not any((one.lowest, one.highest) in own for one in stores if one.program != products.program)
 
 
 def _numbers(
