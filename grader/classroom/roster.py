@@ -272,35 +272,31 @@ def on_roster(hand_ins: Iterable[HandIn], roster: Roster) -> list[HandIn]:
 
 
 def _doubtful(hand_ins: Sequence[HandIn], people: Sequence[Person | None], clones: str) -> list[str]:
-    """For each that fits a row by less than its whole name, why it is not taken for that row's. Where few of Moodle's numbers are on the
-    roster they are teams' or another course's, and a clone's account is all that follows what the names of all clones begin with."""
+    """For each that fits a row by less than its whole name, why it is not taken for that row's; "" for all others."""
     of_moodle = [one for one in hand_ins if one.platform == "moodle" and one.number]
-    ids = {_folded(person.moodle_id) for person in people if person}
+    ids = {person.moodle_id for person in people if person}
     few = 2 * sum(one.number in ids for one in of_moodle) < len(of_moodle)
-    found = []
-    for one, person in zip(hand_ins, people, strict=True):
-        sentence = ""
-        if (
-            person
-            and few
-            and one in of_moodle
-            and one.number == person.moodle_id
-            and not set(_words(person.name)) & set(_words(one.student))
-        ):
-            sentence = (
-                f"its number is that of {person.login}, its name is not, and few of Moodle's numbers are on the roster"
-            )
-        rest = one.student.removeprefix(clones)
-        if (
-            person
-            and clones
-            and one.platform == "clone"
-            and len(rest) > len(person.github)
-            and _folded(one.student) != _folded(person.login)
-        ):
-            sentence = f"{rest} is not the account of {person.login}, which its name ends with; write the account into the roster"
-        found.append(sentence)
-    return found
+    return [
+        (_of_a_team(one, person, few=few) or _of_another(one, person, clones)) if person else ""
+        for one, person in zip(hand_ins, people, strict=True)
+    ]
+
+
+def _of_a_team(hand_in: HandIn, person: Person, *, few: bool) -> str:
+    """Where few of Moodle's numbers are on the roster they are teams' or another course's. few: whether it is so."""
+    by_number = few and hand_in.platform == "moodle" and hand_in.number and hand_in.number == person.moodle_id
+    if not by_number or set(_words(person.name)) & set(_words(hand_in.student)):
+        return ""
+    return f"its number is that of {person.login}, its name is not, and few of Moodle's numbers are on the roster"
+
+
+def _of_another(hand_in: HandIn, person: Person, clones: str) -> str:
+    """An account is all that follows what the names of all clones begin with: x-ann is not ann."""
+    rest = hand_in.student.removeprefix(clones)
+    whole = len(rest) <= len(person.github) or _folded(hand_in.student) == _folded(person.login)
+    if hand_in.platform != "clone" or not clones or whole:
+        return ""
+    return f"{rest} is not the account of {person.login}, which its name ends with; write the account into the roster"
 
 
 def _members(hand_ins: Sequence[HandIn], roster: Roster) -> list[Person | None]:

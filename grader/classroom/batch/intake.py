@@ -149,7 +149,9 @@ def _with_own_numbers(hand_ins: Sequence[HandIn]) -> list[HandIn]:
         if len(names) > 1:
             known = f"{one.platform.capitalize()}'s number {one.number}"
             note = f"{known} stands beside several names ({', '.join(names[:FEW])}), so it is taken for nobody's"
-            one = replace(one, number="", reply="", place=f"{one.place}, {one.student}", notes=(*one.notes, note))
+            name = one.name or one.student.removesuffix(f"_{one.number}")
+            place = f"{one.place}, {one.student}"
+            one = replace(one, number="", reply="", place=place, name=name, notes=(*one.notes, note))
         found.append(one)
     return found
 

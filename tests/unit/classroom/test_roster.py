@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 
 from grader.classroom.batch.exports import canvas_csv, grades_csv, moodle_csv
 from grader.classroom.batch.hand_in import HandIn
+from grader.classroom.batch.intake import collect
 from grader.classroom.batch.marks import Rules
 from grader.classroom.batch.standing import standings, times_of_files, unknown_times
 from grader.classroom.roster import COLUMNS, Person, Roster, load_roster, on_roster
@@ -261,6 +262,19 @@ def test_few_numbers_of_moodle_on_the_roster_are_no_students(tmp_path):
     assert "few of Moodle's numbers are on the roster" in found[0].notes[0]
     (alone,) = on_roster([replace(teams[0], student="Teilnehmer/in")], load_roster(tmp_path / "r.csv"))
     assert alone.student == "zoe"
+
+
+def test_a_number_that_stands_in_anothers_name_costs_nobody_the_row(tmp_path):
+    """Canvas's user 4 chose a name that ends in _99, the number of another: both are known by their names."""
+    (tmp_path / "class").mkdir()
+    for name in ("zeve_99_4_59_w8a8.py", "bben_99_60_w8a8.py", "locy_5_61_w8a8.py"):
+        (tmp_path / "class" / name).write_text(f"def W8A8_MM(a):\n    b = '{name}'\n", encoding="utf-8")
+    (tmp_path / "r.csv").write_text("login,name,canvas_id\nben,Ben B,99\neve,Eve Z,4\ncy,Cy Lo,5\n", encoding="utf-8")
+    found = on_roster(collect(tmp_path / "class", tmp_path / "w").hand_ins, load_roster(tmp_path / "r.csv"))
+    assert {one.student: next(Path(one.path).iterdir()).read_text(encoding="utf-8").split("'")[1][:4] for one in found} == {
+        "ben": "bben", "eve": "zeve", "cy": "locy"
+    }
+    assert len({one.key for one in found}) == 3
 
 
 def test_vowel_signs_are_part_of_a_name(tmp_path):
