@@ -214,7 +214,7 @@ def test_at_most_three_pictures_before_the_rest():
 def test_one_cause_of_one_access_is_told(faults, expected):
     lab = get_lab("w8a8")
     problems = {"one_tile": make_problem(lab, lab.case("one_tile"), 1)}
-    seen = tuple(MemoryFinding("store", fault, 8, "y_ptr", (0, 64), 1, (0, 1), offset=4096) for fault in faults)
+    seen = tuple(MemoryFinding("store", fault, 8, "y_ptr", (0, 64), 1, (0, 1), offset=4096, differs=True) for fault in faults)
     said = sentences(lab, kernel_source(), problems, [Outcome("one_tile", 0, "ran", memory=seen)])
     assert len(said) == len(expected)
     assert all(words in sentence for words, sentence in zip(expected, said, strict=True))
@@ -228,8 +228,10 @@ def test_sums_are_advised_where_programs_bring_different_numbers(differs, advice
     problems = {"one_tile": make_problem(lab, lab.case("one_tile"), 1)}
     same = MemoryFinding("store", "race", 8, "y_ptr", (0, 0), programs=(0, 1))
     seen = (same, replace(same, differs=True)) if differs else (same,)
-    (sentence,) = sentences(lab, kernel_source(), problems, [Outcome("one_tile", 0, "ran", memory=seen)])
+    outcomes = [Outcome("one_tile", 0, "ran", memory=seen)]
+    (sentence,) = sentences(lab, kernel_source(), problems, outcomes, alike=True)
     assert sentence.endswith(f"{advice} (in `one_tile`)")
+    assert bool(sentences(lab, kernel_source(), problems, outcomes)) == differs, "one number stored twice does no harm"
 
 
 def test_a_race_elsewhere_comes_first():
@@ -237,7 +239,7 @@ def test_a_race_elsewhere_comes_first():
     problems = {"one_tile": make_problem(lab, lab.case("one_tile"), 1)}
     seen = (
         MemoryFinding("load", "beyond", 7, "x_ptr", (64, 0), 0),
-        MemoryFinding("store", "race", 8, "y_ptr", (0, 0), programs=(0, 1)),
+        MemoryFinding("store", "race", 8, "y_ptr", (0, 0), programs=(0, 1), differs=True),
     )
     said = sentences(lab, kernel_source(), problems, [Outcome("one_tile", 0, "ran", memory=seen)])
     assert "another program writes too" in said[0]
