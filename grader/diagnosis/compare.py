@@ -15,7 +15,7 @@ import numpy as np
 from grader.diagnosis.addresses import check_k, check_rows, check_steps
 from grader.diagnosis.counts import check_counts, check_masks
 from grader.diagnosis.observation import Observation, first_of_each
-from grader.diagnosis.precision import adds_up, check_precision
+from grader.diagnosis.precision import adds_up, check_precision, check_roundings
 from grader.diagnosis.programs import check_programs, put_right
 from grader.diagnosis.provenance import Untraceable
 from grader.diagnosis.relation import Products, Run, products_of, sample
@@ -79,7 +79,9 @@ def _of_program(run: Run, stores: list[Node], products: Products) -> list[Observ
         found = [one for one in found if one.column != "scale"]
     if not found and (run.config.split_k > 1 or _is_alone(run, products)):
         found = check_masks(run, products)
-    return found or (check_precision(run, products) if run.expected.weight is None else [])
+    if found or run.expected.weight is not None:
+        return found
+    return check_precision(run, products) or check_roundings(run, products)
 
 
 def _places(run: Run, stores: list[Node], everything: Products) -> tuple[list[Observation], bool]:

@@ -114,6 +114,41 @@ def _narrowed(
     return None
 
 
+def check_roundings(run: Run, products: Products) -> list[Observation]:
+    """Where all else is right: the conversion before that of the result that loses most, if such roundings account for what is wrong."""
+    flow, nodes = products.flow, run.tape.nodes
+    last = max((factor.at for term in flow.terms for factor in term.factors), default=-1)
+    before = {step.node for step in flow.passed if step.node < last}
+    waiting = [factor.node for term in flow.terms for factor in term.factors]
+    while waiting:
+        number = waiting.pop()
+        if number not in before:
+            before.add(number)
+            waiting += nodes[number].inputs
+    lossy = [nodes[number] for number in sorted(before) if nodes[number].op in IDENTITIES and nodes[number].type in HALF]
+    losses = [(*_loss(run, node), node) for node in lossy]
+    losses = [one for one in losses if one[0] > 0]
+    right = run.right[products.m, products.n]
+    with np.errstate(all="ignore"):
+        apart = np.abs(flow.stored - right) / np.abs(right)
+    room = 1.05 * (U_FP16 + sum(loss for loss, *_ in losses))
+    if not losses or not (apart <= room)[right != 0].all():
+        return []
+    _, given, made, node = max(losses, key=lambda one: one[0])
+    text = f"{digits(given)} as {node.type} is {digits(made)}"
+    return [products.seen("precision", "rounding", node.line, text, "fp32 up to the result")]
+
+
+def _loss(run: Run, node: Node) -> tuple[float, float, float]:
+    """The largest relative error of a conversion, and the number that has it before and after."""
+    after = run.provenance.values(node.number).astype(np.float64).reshape(-1)
+    before = run.provenance.values(node.inputs[0]).astype(np.float64).reshape(-1)
+    with np.errstate(all="ignore"):
+        lost = np.where(np.isfinite(before) & (before != 0), np.abs(after / before - 1), 0.0)
+    at = int(lost.argmax())
+    return float(lost[at]), float(before[at]), float(after[at])
+
+
 def _exact(run: Run, node: Node) -> Array | None:
     """What a sum or conversion of integers should give; None for anything else."""
     if not node.type.startswith("int") or node.op not in (*IDENTITIES, "add"):

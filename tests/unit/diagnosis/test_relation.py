@@ -58,6 +58,8 @@ def test_of_a_right_kernel_nothing_deviates_though_every_element_is_asked(path):
         ("w8a8", "range(0, tl.cdiv(K, BLOCK_K))", "range(0, K // BLOCK_K)", ("count", "missing"), "k = 192:208 is never multiplied"),
         ("w8a8", "acc += tl.dot(", "acc = tl.dot(", ("sum", "lost"), "6 of the 7 tile products never reach Y"),
         ("w8a8", " * w_scale[None, :]", "", ("scale", "powers 1 0"), "= input_scale[0]"),
+        ("w8a8", " * w_scale[None, :]", " * w_scale.to(tl.float16)[None, :]", ("precision", "rounding"), "expected fp32 up to the result"),
+        ("w8a8", "acc.to(tl.float32) * x_scale[:, None]", "(acc.to(tl.float32) * x_scale[:, None]).to(tl.float16)", ("precision", "rounding"), "as fp16 is"),
         ("w4a16", "nibble - 16, nibble)", "nibble - 8, nibble)", ("value", "right"), "- 8 = "),
         ("w4a16", "acc += tl.dot(", "acc = tl.dot(", ("sum", "lost"), "never reach Y, only the last does, expected the sum of all"),
         ("dds", "offs_k = col * BLOCK + offs_b", "offs_k = col + offs_b", ("index", "use"), "with col_indices["),
