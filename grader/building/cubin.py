@@ -67,6 +67,9 @@ CALLS = {
     "malloc": "allocates device memory (malloc)",
 }
 
+TENSOR_COPIES = "__cuda_syscall_cp_async_bulk_tensor_"
+"""How the names of functions begin that Triton 3.6 calls for sm_120 where a kernel has a tensor descriptor."""
+
 
 @dataclass(frozen=True)
 class _Section:
@@ -130,6 +133,8 @@ def _call_outside(symbols: list[tuple[str, int, int | None]]) -> str | None:
     called = [name for name in sorted(outside) if not name.startswith(RESERVED)]
     if not called:
         return None
+    if called[0].startswith(TENSOR_COPIES):
+        return "the kernel has a tensor descriptor, for which Triton 3.6 calls the driver on this GPU; install Triton 3.7 or use pointers"
     does = CALLS.get(called[0], f"calls {called[0]}, which is not part of it")
     return f"the kernel {does}; a graded kernel may call nothing outside itself: remove the call before you hand in"
 

@@ -125,7 +125,9 @@ def check_roundings(run: Run, products: Products) -> list[Observation]:
         if number not in before:
             before.add(number)
             waiting += nodes[number].inputs
-    lossy = [nodes[number] for number in sorted(before) if nodes[number].op in IDENTITIES and nodes[number].type in HALF]
+    lossy = [
+        nodes[number] for number in sorted(before) if nodes[number].op in IDENTITIES and nodes[number].type in HALF
+    ]
     losses = [(*_loss(run, node), node) for node in lossy]
     losses = [one for one in losses if one[0] > 0]
     right = run.right[products.m, products.n]

@@ -58,7 +58,11 @@ def _refuse_namesakes() -> None:
     """Lets the front end refuse a call of a helper whose compiled function would have the name of another, and be that one."""
     from triton.compiler import code_generator
 
-    mangle, calls = code_generator.mangle_fn, {}  # type: ignore[var-annotated]
+    mangle, translate, calls = code_generator.mangle_fn, code_generator.ast_to_ttir, {}  # type: ignore[var-annotated]
+
+    def translated(*given: Any, **named: Any) -> Any:
+        calls.clear()  # functions of another kernel have names of their own
+        return translate(*given, **named)
 
     def named(name: str, arg_types: Any, *context: Any) -> Any:
         made = mangle(name, arg_types, *context)
@@ -77,7 +81,7 @@ def _refuse_namesakes() -> None:
             )
         return made
 
-    code_generator.mangle_fn = named
+    code_generator.mangle_fn, code_generator.ast_to_ttir = named, translated
 
 
 def _refuse_left_over() -> None:
@@ -160,7 +164,7 @@ def _refuse_forgotten() -> None:
 
         def known(name: str) -> Any:
             value, why = getattr(self, "forgotten", {}).get(name, (self, ""))
-            if value is self.lscope.get(name, ABSENT):
+            if _is_still(value, self.lscope.get(name, ABSENT)):
                 raise FrontEndRefusal(f"`{name}` {why}")
             return find(name)
 
@@ -260,6 +264,18 @@ def _known(value: Any) -> Any:
     if isinstance(value, tl.core.base_value) and flatten_values_to_ir([value]):
         return TENSOR
     return value.value if isinstance(value, tl.constexpr) else value
+
+
+def _is_still(value: Any, now: Any) -> bool:
+    """Whether a variable has the value that it had: Triton 3.6 has a copy of it in every block."""
+    from triton.compiler import code_generator
+
+    if value is now or not hasattr(code_generator, "_clone_scope"):
+        return value is now
+    if _known(value) is not TENSOR:
+        return _same(_known(value), _known(now))
+    handles = [code_generator.flatten_values_to_ir([one]) for one in (value, now) if _known(one) is TENSOR]
+    return len(handles) == 2 and all(a is b for a, b in zip(*handles, strict=False))
 
 
 def _same(before: Any, after: Any) -> bool:

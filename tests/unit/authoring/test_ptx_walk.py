@@ -8,6 +8,7 @@ from itertools import product
 from pathlib import Path
 
 import pytest
+import triton
 
 from grader.labs import get_lab
 
@@ -106,6 +107,7 @@ def test_the_lanes_are_those_of_the_compilers_layout(compiled, step, axes):
 
 
 @pytest.mark.slow
+@pytest.mark.skipif(triton.__version__.startswith("3.6"), reason="the walk is that of Triton 3.7, whose lanes are others")
 @pytest.mark.parametrize(("lab", "step"), LIKE)
 def test_the_lanes_of_other_labs_are_the_same(compiled, lab, step):
     axes = {"registers": (0, 2), "slices": (0, 3)}[step]

@@ -29,7 +29,7 @@ rubrics = st.builds(
     lambda correctness, memory, speed, needs, table: Rubric(
         correctness + 1, memory * correctness, speed, needs, {LAB.id: table}
     ),
-    numbers, st.floats(0, 0.9), numbers, st.floats(0, 1), weights,
+    numbers, st.floats(0, 0.9, allow_subnormal=False), numbers, st.floats(0, 1), weights,
 )
 
 
