@@ -76,6 +76,8 @@ def _narrowed(
     def observation(aspect: str, text: str, expected: str) -> Observation:
         return products.seen("precision", aspect, node.line, text, expected)
 
+    multiplied = {run.tape.nodes[i].type for term in products.flow.terms for i in run.tape.nodes[term.node].inputs[:2]}
+    wide = "a sum in int32" if all(kind.startswith("int") for kind in multiplied) else "a sum in fp32"
     alive = np.broadcast_to(step.alive, before.shape) & np.isfinite(before)
     if node.op in IDENTITIES:
         off = np.where(alive, np.abs(after - before), 0.0)
@@ -102,15 +104,15 @@ def _narrowed(
             )
         more = any(run.tape.nodes[one.node].op in FLOAT_SUMS and one.node > step.node for one in products.flow.passed)
         if node.type in HALF and more:
-            return observation("sum", _coarse(node, _peak(before)), "a sum in fp32 or int32")
+            return observation("sum", _coarse(node, _peak(before)), wide)
     if node.op in FLOAT_SUMS and node.type in HALF:
-        return observation("sum", _coarse(node, _peak(after)), "a sum in fp32 or int32")
+        return observation("sum", _coarse(node, _peak(after)), wide)
     if (exact := _exact(run, node)) is not None:
         held = run.provenance.values(node.number)
         wrong = np.flatnonzero((exact != held).reshape(-1))
         if len(wrong):
             value, kept = (int(np.asarray(one).reshape(-1)[wrong[0]]) for one in (exact, held))
-            return observation("integer", f"{plain(value)} as {node.type} is {plain(kept)}", "a sum in int32")
+            return observation("integer", f"{plain(value)} as {node.type} is {plain(kept)}", wide)
     return None
 
 

@@ -39,8 +39,8 @@ class Cause:
 
     @property
     def where(self) -> str:
-        """The cases in words, "" without any: all of them, or the first few."""
-        if self.unexplained and len(self.cases) == 1:
+        """The cases in words: all of them, or the first few; "" where a sentence says in which one it was observed."""
+        if len(self.cases) == 1 if self.unexplained else not self.test:
             return ""
         if len(self.cases) > 2 and len(self.cases) == self.of:
             return f"all {self.of} failing cases"

@@ -112,7 +112,7 @@ class Map:
 class LabPage:
     """What the page shows of one lab: what is wrong, each thing once, and then case by case.
 
-    verdict: how many cases fail, and whether for one reason. maps: the first are shown, the rest on request.
+    verdict: how many cases fail, and how many things are to be fixed. maps: the first are shown, the rest on request.
     """
 
     report: LabReport
