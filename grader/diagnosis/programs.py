@@ -160,16 +160,14 @@ def _past_the_ends(run: Run, unwritten: Array) -> Observation | None:
                 past = active & (places >= end)
                 astray = (past.all() and unwritten.any()) or (active & (places < 0)).any()
                 if past.any() and not astray and _at_home(run, program, store, name):
-                    text = f"the store's mask lets {noun} {span(places[past])} through, but Y has {name} = {end} {noun}"
+                    text = f"the store writes {noun} {span(places[past])}, but Y has {name} = {end} {noun}"
                     operand = run.expected.left if name == "N" else run.expected.right  # whose masks end otherwise
                     loads = [
                         one for one in run.tape.accesses[program] if one.op == "load" and one.tensor == operand.tensor
                     ]
                     right = numbers_behind(run, *loads[:1])
                     line = line_of_mask(run, store, np.arange(store.size), past, right)
-                    return Observation(
-                        "programs", f"past {name}", line, text, f"a mask that ends at {name}", program=program
-                    )
+                    return Observation("programs", f"past {name}", line, text, f"none from {name} on", program=program)
     return None
 
 

@@ -298,7 +298,7 @@ def test_a_k_that_is_met_twice_has_one_wrong_scale_for_that_reason(tmp_path):
         ("w4a16_h08", "all_tails", 40, "neighbouring rows of the product are stored 1 apart"),  # and no mask
         ("w4a16_h12", "all_tails", 27, "X[0, 1] is multiplied by the word of W[0, 8:16]"),  # not `offs_w`, which W takes as well
         ("w4a16_h16", "all_tails", 36, "past K = 168"),
-        ("w4a16_h19", "all_tails", 44, "the store's mask lets columns"),  # where the store's mask was made
+        ("w4a16_h19", "all_tails", 44, "the store writes columns"),  # where the store's mask was made
         ("gptq_h04", "groups_of_32", 33, "leaves out k = 32:224"),
         ("dds_h02", "all_empty", 32, "no program stores anything"),  # in a loop that is never entered
         ("dds_h07", "rectangular", 23, "= W[32, 0] is multiplied"),  # the condition, not its bound
