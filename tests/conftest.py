@@ -18,6 +18,7 @@ import pytest
 
 from grader.gpu.devices import cuda_problem, gpus
 from grader.labs import all_labs
+from tests.rotation import left_out
 
 SHARED = Path(tempfile.gettempdir()) / f"grader-tests-{os.environ.get('PYTEST_XDIST_TESTRUNUID', os.getpid())}"
 """What the processes of one run share: binaries in the place of the user's."""
@@ -29,15 +30,6 @@ os.environ["GRADER_SECRETS"] = ""  # a course's own secrets change no test
 
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:  # a shell's background job passes that on to all we start
     signal.signal(signal.SIGINT, signal.default_int_handler)
-
-
-DEAR = (
-    "tests/kernels/test_mistakes.py", "tests/kernels/test_layers.py",
-    "tests/kernels/test_kernels.py::test_other_styles_are_right", "tests/integration/test_notebooks.py",
-    "tests/unit/building/test_broken_kernels.py", "tests/unit/diagnosis/", "tests/unit/labs/test_planted.py", "tests/unit/notebook/",
-    "tests/unit/labs/test_margin.py", "tests/unit/authoring/test_slips.py::test_the_edits",
-)
-"""Where tests take long and bonus labs go the way of the others: theirs run with BONUS=all, those of the course always."""
 
 
 @pytest.fixture(scope="module")
@@ -58,11 +50,11 @@ def without_pictures(monkeypatch):
 
 
 def pytest_collection_modifyitems(items):
-    if "BONUS" not in os.environ:
-        bonus = [lab.id for lab in all_labs().values() if lab.bonus]
-        for item in items:
-            if item.nodeid.startswith(DEAR) and any(lab in item.name.partition("[")[2] for lab in bonus):
-                item.add_marker(pytest.mark.skip(reason="of a bonus lab, and takes long; BONUS=all runs it"))
+    bonus = [lab.id for lab in all_labs().values() if lab.bonus]
+    reasons = left_out([item.nodeid for item in items], bonus)
+    for item in items:
+        if item.nodeid in reasons:
+            item.add_marker(pytest.mark.skip(reason=reasons[item.nodeid]))
     marked = [item for item in items if item.get_closest_marker("gpu")]
     if not marked:
         return

@@ -23,6 +23,7 @@ from grader.model import KernelSource, Refusal, Report
 from grader.pipeline.grading import GradeOptions, built_or_refused, grade, judge_on_cpu
 from grader.reading import read
 from grader.reporting.document import document
+from tests.rotation import everything
 
 TESTS = Path(__file__).parent
 LABS = tuple(all_labs())
@@ -58,8 +59,8 @@ def all_mistakes() -> tuple[WrongKernel, ...]:
 
 @cache
 def mistakes() -> tuple[WrongKernel, ...]:
-    """Of bonus labs, whose mistakes are kin to those of the others, every third, or all with BONUS=all."""
-    if "BONUS" in os.environ:
+    """Of bonus labs, whose mistakes are kin to those of the others, every third, or all with EVERY=all."""
+    if everything():
         return all_mistakes()
     by_lab = {lab: [one for one in all_mistakes() if one.lab == lab] for lab in with_mistakes()}
     return tuple(one for lab, found in by_lab.items() for one in found[:: 3 if get_lab(lab).bonus else 1])
