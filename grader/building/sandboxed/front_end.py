@@ -106,6 +106,7 @@ def _refuse_forgotten() -> None:
 
     forgotten: of such a variable the value that it still has, or has again, and why it is not to be read.
     """
+    from triton.compiler import code_generator
     from triton.compiler.code_generator import CodeGenerator
 
     branches, carries, set_value = (
@@ -164,12 +165,23 @@ def _refuse_forgotten() -> None:
 
         def known(name: str) -> Any:
             value, why = getattr(self, "forgotten", {}).get(name, (self, ""))
-            if _is_still(value, self.lscope.get(name, ABSENT)):
+            if _original(value) is _original(self.lscope.get(name, ABSENT)):
                 raise FrontEndRefusal(f"`{name}` {why}")
             return find(name)
 
         return known
 
+    copy_scope = getattr(code_generator, "_clone_scope", None)
+
+    def scope_copied(scope: Any) -> Any:
+        made = copy_scope(scope)  # type: ignore[misc]
+        for name, value in made.items():
+            if value is not scope[name]:
+                value.__dict__["copied"] = _original(scope[name])
+        return made
+
+    if copy_scope is not None:  # Triton 3.6: each block has values of its own
+        code_generator._clone_scope = scope_copied
     CodeGenerator.visit_then_else_blocks, CodeGenerator._find_carries = visit_then_else_blocks, find_carries
     CodeGenerator.visit_ListComp = visit_comprehension
     CodeGenerator.set_value, CodeGenerator._define_name_lookup = set_known, define_name_lookup
@@ -266,16 +278,9 @@ def _known(value: Any) -> Any:
     return value.value if isinstance(value, tl.constexpr) else value
 
 
-def _is_still(value: Any, now: Any) -> bool:
-    """Whether a variable has the value that it had: Triton 3.6 has a copy of it in every block."""
-    from triton.compiler import code_generator
-
-    if value is now or not hasattr(code_generator, "_clone_scope"):
-        return value is now
-    if _known(value) is not TENSOR:
-        return _same(_known(value), _known(now))
-    handles = [code_generator.flatten_values_to_ir([one]) for one in (value, now) if _known(one) is TENSOR]
-    return len(handles) == 2 and all(a is b for a, b in zip(*handles, strict=False))
+def _original(value: Any) -> Any:
+    """What a value is a copy of, or the value itself."""
+    return getattr(value, "__dict__", {}).get("copied", value)
 
 
 def _same(before: Any, after: Any) -> bool:
