@@ -112,11 +112,10 @@ class Pages:
 def statement(standing: Standing, board: str = "") -> MarkStatement:
     """What the gradebook says of a student: the numbers of its columns, as a page states them."""
     mark, questions = standing.mark, standing.graded.questions
-    rows = [] if standing.bonus_only else [("kernels", _of(mark.points, mark.possible, "no mark yet"))]
-    if mark.questions is not None:
-        rows.append(("questions", _of(mark.questions, mark.questions_possible)))
-    if mark.bonus_possible:
-        rows.append(("bonus", _of(mark.bonus, mark.bonus_possible, "not graded yet")))
+    rows = [
+        (part, _of(points, most, "not graded yet" if part == "bonus" else "no mark yet"))
+        for part, (points, most) in standing.parts.items()
+    ]
     steps = [f"Handed in on {mark.handed_in:%Y-%m-%d %H:%M %Z}."] if mark.handed_in else []
     if mark.days_late is None:
         steps.append("How late it was is not known, and nothing is taken off.")

@@ -8,6 +8,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
+from typing import Literal
 
 from grader.classroom.batch.hand_in import HandIn
 from grader.classroom.batch.marks import CourseMark, Earned, Rules, mark, ordered
@@ -19,6 +20,7 @@ from grader.model import Device, LabReport, Report
 from grader.reading.answers import Answers
 from grader.unusable import Unusable
 
+Part = Literal["kernels", "questions", "bonus"]
 MIXED = "{} has corrections for single students, and the hand-ins are for several assignments ({}); choose one with --assignment"
 
 
@@ -103,9 +105,18 @@ class Standing:
         return self.mark.points
 
     @property
-    def bonus_only(self) -> bool:
-        """Whether it is for an assignment of bonus labs, and none of the course's is in it."""
-        return self.assignment.endswith(BONUS) and not self.mark.possible
+    def parts(self) -> dict[Part, tuple[float | None, float]]:
+        """The points, and the most that are possible, of what has a column of its own: the questions if any was asked, bonus labs if one
+        was begun, and the kernels but where it is for an assignment of bonus labs and none of the course's is in it."""
+        mark = self.mark
+        found: dict[Part, tuple[float | None, float]] = {}
+        if mark.possible or not self.assignment.endswith(BONUS):
+            found["kernels"] = mark.points, mark.possible
+        if mark.questions is not None:
+            found["questions"] = mark.questions, mark.questions_possible
+        if mark.bonus_possible:
+            found["bonus"] = mark.bonus, mark.bonus_possible
+        return found
 
 
 def standings(graded: Iterable[Graded], rules: Rules, roster: Roster | None = None) -> list[Standing]:
