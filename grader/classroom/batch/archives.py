@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import shutil
 import stat
@@ -14,7 +15,7 @@ from datetime import UTC, datetime
 from pathlib import Path, PurePosixPath
 from typing import BinaryIO, cast
 
-from grader.plain_files import UnreadableFile, in_words, opened_plain
+from grader.plain_files import UnreadableFile, in_brief, opened_plain
 
 MAX_FILES = 20_000
 MAX_FILE_BYTES = 256 << 20
@@ -67,12 +68,12 @@ class RefusedMember:
 def unpack_if_readable(archive: Path, target: Path, max_bytes: int) -> list[RefusedMember] | UnusableArchive:
     """`unpack` for another process: an archive that cannot be read is an answer, not an error."""
     try:
-        return unpack(archive, target, max_bytes=max_bytes)
+        return unpack(archive, target, max_bytes)
     except UnusableArchive as problem:
         return problem
 
 
-def unpack(archive: Path, target: Path, *, max_bytes: int = MAX_TOTAL_BYTES) -> list[RefusedMember]:
+def unpack(archive: Path, target: Path, max_bytes: int = MAX_TOTAL_BYTES) -> list[RefusedMember]:
     """Writes the archive's files below `target`; returns the entries that were refused.
 
     A refused entry never costs its neighbours: path traversal, links, devices, bombs and damaged data are left out
@@ -103,7 +104,7 @@ def unpack(archive: Path, target: Path, *, max_bytes: int = MAX_TOTAL_BYTES) -> 
         raise UnusableArchive(str(error)) from None
     except Exception as error:  # zipfile raises a dozen kinds for what is no archive
         raise UnusableArchive(
-            f"{archive.name} is not a readable zip archive ({_words(error)}); download it again, or ask for a new one"
+            f"{archive.name} is not a readable zip archive ({in_brief(error)}); download it again, or ask for a new one"
         ) from None
     return refused
 
@@ -165,11 +166,7 @@ def _unpack_one(
     except DiskFull:
         raise
     except Exception as error:  # so does each decompressor, in its own words
-        return f"is damaged ({_words(error)})", 0
-
-
-def _words(error: BaseException) -> str:
-    return (in_words(error).splitlines() or [type(error).__name__])[0][:200]
+        return f"is damaged ({in_brief(error)})", 0
 
 
 def _parts(name: str) -> tuple[str, ...]:
@@ -223,28 +220,13 @@ def _extract(bundle: zipfile.ZipFile, member: zipfile.ZipInfo, path: Path, deadl
                 if time.monotonic() > deadline:
                     raise zipfile.BadZipFile("unpacking took too long")
                 out.write(chunk)
-        _stamp(path, member)
+        with contextlib.suppress(ValueError):  # an archive may name the 30th of February
+            seconds = datetime(*member.date_time, tzinfo=UTC).timestamp()
+            os.utime(path, (seconds, seconds))  # when it was unpacked says nothing of when it was handed in
         return None, written
     except BaseException:
         path.unlink(missing_ok=True)
         raise
-
-
-def _stamp(path: Path, member: zipfile.ZipInfo) -> None:
-    """Gives a file the time that the archive names: when it was unpacked says nothing of when it was handed in."""
-    try:
-        seconds = datetime(*member.date_time, tzinfo=UTC).timestamp()
-    except ValueError:  # an archive may name the 30th of February
-        return
-    os.utime(path, (seconds, seconds))
-
-
-def newest_of(archives: list[Path], *, ordered: bool) -> tuple[list[Path], list[tuple[Path, str]]]:
-    """Those of a hand-in's archives that are unpacked, the newest first, and the others, each with a sentence. ordered: they come in that
-    order, as a platform numbered them; else the files' own times say it."""
-    by_time = archives if ordered else sorted(archives, key=lambda archive: -archive.lstat().st_mtime_ns)
-    why = f"{len(archives)} archives were handed in, only the newest {MAX_ARCHIVES} were unpacked"
-    return by_time[:MAX_ARCHIVES], [(archive, why) for archive in by_time[MAX_ARCHIVES:]]
 
 
 def notes_on(archive: str, refused: list[RefusedMember]) -> tuple[str, ...]:

@@ -21,8 +21,9 @@ OF_A_COURSE = ("source", "release", "autograded", "nbgrader_config.py", "gradebo
 """Of these some lie beside it."""
 
 
-def _unwrapped(folder: Path) -> Path:
-    """The folder itself, or what lies in it where folders only wrap each other. A student's own folder is no wrapper."""
+def unwrapped(folder: Path) -> Path:
+    """The folder itself, or what lies in it where folders only wrap each other; of nbgrader's course its submitted/. A student's own
+    folder is no wrapper."""
     within = telling(folder)
     while (
         len(within) == 1 and is_folder(within[0]) and not named(within[0].name, "moodle") and folder.name != SUBMITTED
@@ -31,19 +32,20 @@ def _unwrapped(folder: Path) -> Path:
         if any(map(is_source, inner)) and not _is_download(within[0], inner) and _course_in(within[0]) == within[0]:
             break
         folder, within = within[0], inner
-    return folder
+    return _course_in(folder)
 
 
 def telling(folder: Path) -> list[Path]:
     """What a folder holds but for system files, tables, a readme and empty folders, which say nothing of whose it is."""
     found = [one for one in children(folder) if one.suffix.lower() not in TABLES and one.name not in SYSTEMS]
     found = [one for one in found if is_folder(one) or not one.name.lower().startswith("readme")]
-    return [one for one in found if not is_folder(one) or _holds_files(one)]
-
-
-def _holds_files(folder: Path) -> bool:
-    below = [held for level in levels(folder) for held in level]
-    return any(is_repository(held) or not all(map(is_folder, children(held))) for held in below)
+    below = {one: [held for level in levels(one) for held in level] for one in found if is_folder(one)}
+    return [
+        one
+        for one in found
+        if one not in below
+        or any(is_repository(held) or not all(map(is_folder, children(held))) for held in below[one])
+    ]
 
 
 def _is_download(folder: Path, within: Sequence[Path]) -> bool:
@@ -70,11 +72,6 @@ def _course_in(folder: Path) -> Path:
     beside = {child.name for child in children(folder)}
     of_course = not beside.isdisjoint(OF_A_COURSE) and is_folder(folder / SUBMITTED)
     return folder / SUBMITTED if of_course else folder
-
-
-def unwrapped(folder: Path) -> Path:
-    """What lies in a folder where folders only wrap each other; of nbgrader's course its submitted/."""
-    return _course_in(_unwrapped(folder))
 
 
 def class_in(path: Path) -> Path:

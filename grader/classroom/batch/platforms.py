@@ -22,6 +22,10 @@ class NamePattern:
     submission: str
 
 
+NO_DATE = r"(?!(?:.*_)?(?:19|20)\d\d_(?:0?[1-9]|1[0-2])_(?:0?[1-9]|[12]\d|3[01])(?!\d))"
+"""What a student may well have in a file's name, such as w8a8_2026_11_20.py: no numbers of a user and an attachment."""
+
+OF_CANVAS = r"_((?P<attachment>\d{1,30})_(?P<file>.+)|(?P<typed>(text|link)\.html))"
 NAME_PATTERNS = (
     NamePattern(
         "moodle",
@@ -29,15 +33,10 @@ NAME_PATTERNS = (
         "{name}",
         "moodle participant {number}",
     ),
+    NamePattern("canvas", rf"{NO_DATE}(?P<late>LATE_)?(?P<code>anon_\w+?){OF_CANVAS}", "{code}", "canvas user {code}"),
     NamePattern(
         "canvas",
-        r"(?P<late>LATE_)?(?P<code>anon_\w+?)_((?P<attachment>\d{1,30})_(?P<file>.+)|(?P<typed>(text|link)\.html))",
-        "{code}",
-        "canvas user {code}",
-    ),
-    NamePattern(
-        "canvas",
-        r"(?P<name>[^/]*?)_(?P<late>LATE_)?(?P<number>\d+)_((?P<attachment>\d{1,30})_(?P<file>.+)|(?P<typed>(text|link)\.html))",
+        rf"{NO_DATE}(?P<name>[^/]*?)_(?P<late>LATE_)?(?P<number>\d+){OF_CANVAS}",
         "{name}_{number}",
         "canvas user {number}",
     ),
@@ -46,9 +45,6 @@ NAME_PATTERNS = (
 and it holds each student's current submission only: what one user has there is one submission. Moodle makes a folder for a student, or
 begins the file's name with what would be the folder's; a team_1 of Moodle's has a name that Canvas could have given, too. Of a name
 Canvas keeps the letters, where there are any."""
-
-A_DATE = re.compile(r"(?:.*_)?(19|20)\d\d_(0?[1-9]|1[0-2])_(0?[1-9]|[12]\d|3[01])(?!\d).*")
-"""What a student may well have in a file's name, such as w8a8_2026_11_20.py: no numbers of a user and an attachment."""
 
 
 @dataclass(frozen=True)
@@ -73,8 +69,6 @@ def named(name: str, *platforms: Platform) -> Named | None:
     """What a platform's name for a file or folder says; None for a name that is no platform's, or none of these."""
     for known in NAME_PATTERNS:
         if (not platforms or known.platform in platforms) and (found := re.fullmatch(known.pattern, name)):
-            if known.platform == "canvas" and A_DATE.fullmatch(name):
-                continue
             parts = {"number": "", "late": "", "attachment": "", "typed": "", **found.groupdict("")}
             file, typed = parts["file"], parts["typed"]
             return Named(
