@@ -18,7 +18,7 @@ from grader.classroom.batch.similarity import WORTH_TELLING, Comparison
 from grader.classroom.batch.standing import Standing
 from grader.compile_errors import headline
 from grader.diagnosis.catalogue import title
-from grader.model import Device, LabReport
+from grader.model import LabReport
 from grader.reporting import page as html
 from grader.reporting.templates import templates
 
@@ -145,7 +145,11 @@ def numbers_of(standings: Sequence[Standing], who: Callable[[Standing], str]) ->
     """The class in numbers. who: the pseudonym of a student."""
     present = [standing for standing in standings if not standing.absent]
     known = [standing.points for standing in present if standing.points is not None]
-    devices = Counter(_described(standing.graded.report.device) for standing in present)
+    devices = Counter(
+        f"{one.name}{' (no GPU: speed is not graded)' if one.kind == 'cpu' else ''}; torch {one.torch}, triton {one.triton}"
+        f"{f', driver {one.driver}' if one.driver else ''}"
+        for one in (standing.graded.report.device for standing in present)
+    )
     # each once, of several assignments too
     students, came = ({one.student for one in some} for some in (standings, present))
     return Numbers(
@@ -157,13 +161,6 @@ def numbers_of(standings: Sequence[Standing], who: Callable[[Standing], str]) ->
         tuple(_summary(lab_id, median, statuses, present, who) for lab_id, median, _, statuses in in_numbers(present)),
         histogram(known, "points", "Points of the whole class"),
         tuple((*mistake, len(students)) for mistake, students in mistakes(present)),
-    )
-
-
-def _described(device: Device) -> str:
-    where = device.name + (" (no GPU: speed is not graded)" if device.kind == "cpu" else "")
-    return f"{where}; torch {device.torch}, triton {device.triton}" + (
-        f", driver {device.driver}" if device.driver else ""
     )
 
 

@@ -21,7 +21,7 @@ from grader.classroom.batch.similarity import Comparison, similar_kernels, stub_
 from grader.classroom.batch.standing import Standing
 from grader.classroom.batch.verdicts import structured, to_json, unstructured
 from grader.classroom.batch.workers import FIRST, LAST, SHORT_SECONDS, WorkerPool, WorkFailed
-from grader.model import KernelSource, Report
+from grader.model import Report
 from grader.reporting import page as html
 from grader.reporting.atomic import write_whole
 from grader.reporting.page import MarkStatement
@@ -166,15 +166,14 @@ def digest(report: Report, stated: MarkStatement) -> str:
     """Of all that a page of feedback shows, and of all that draws it."""
     found = hashlib.sha256(_drawn_by().encode())
     parts = [repr((report.submission, report.device, report.seed, report.seconds, report.notes, stated))]
-    parts += [f"{to_json(lab)}{_without_place(lab.source)!r}" for lab in report.labs.values()]
+    for (
+        lab
+    ) in report.labs.values():  # the source by its file's name: what was unpacked lies in another folder in every run
+        source = lab.source and replace(lab.source, path=Path(lab.source.path.name))
+        parts.append(f"{to_json(lab)}{source!r}")
     for part in parts:
         found.update(part.encode("utf-8", "surrogatepass") + b"\0")
     return found.hexdigest()
-
-
-def _without_place(source: KernelSource | None) -> KernelSource | None:
-    """The source by its file's name: what was unpacked lies in another folder in every run."""
-    return replace(source, path=Path(source.path.name)) if source is not None else None
 
 
 @cache

@@ -56,16 +56,6 @@ class _Gpu:
         return run_on_gpu(self._runner, setup.built(source, built), setup.device, profile=source.profile)
 
 
-def _gpu_here() -> tuple[str, int, str] | None:
-    """The GPU of the machine that this runs on: name, compute capability, driver."""
-    found = gpus()
-    return (found[0].name, found[0].capability, found[0].driver) if found else None
-
-
-def _sandboxed() -> bool:
-    return bubblewrap() is not None
-
-
 def connect(address: str | None, device: str) -> Device:
     """Joins the cluster (None: one on this machine) and says what it grades on.
 
@@ -91,7 +81,7 @@ def connect(address: str | None, device: str) -> Device:
             logging_level=logging.ERROR,
             configure_logging=False,
         )
-        sandboxed = ray.get(ray.remote(_sandboxed).remote(), timeout=START_SECONDS)
+        sandboxed = ray.get(ray.remote(lambda: bubblewrap() is not None).remote(), timeout=START_SECONDS)
     except Exception as error:  # Ray raises just that for a node that is late, and a dozen kinds more
         ray.shutdown()
         reason = (str(error).strip().splitlines() or [type(error).__name__])[0][:200]
@@ -110,11 +100,11 @@ def connect(address: str | None, device: str) -> Device:
         raise Unusable("the Ray cluster has no GPU; start its nodes with GPUs, or grade with --device cpu")
     if device == "cpu" or not count:
         return Device("cpu", "Triton's interpreter on the CPU", None, None, **versions, sandbox="bubblewrap")
-    found = ray.get(ray.remote(num_gpus=1)(_gpu_here).remote())
-    if found is None:
+    found = ray.get(ray.remote(num_gpus=1)(gpus).remote())
+    if not found:
         raise Unusable("the cluster's GPU is not seen by NVML; install nvidia-ml-py on its nodes")
-    name, capability, driver = found
-    return Device("cuda", name, capability, driver, **versions, sandbox="bubblewrap")
+    first = found[0]
+    return Device("cuda", first.name, first.capability, first.driver, **versions, sandbox="bubblewrap")
 
 
 def giving_way(function: Callable[..., Any]) -> Callable[..., Any]:

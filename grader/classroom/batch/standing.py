@@ -16,7 +16,7 @@ from grader.classroom.gradebook import BONUS
 from grader.classroom.marked_answers import MarkedAnswer, marked
 from grader.classroom.roster import Person, Roster
 from grader.labs.question import drawn_from
-from grader.model import Device, LabReport, Report
+from grader.model import LabReport, Report
 from grader.reading.answers import Answers
 from grader.unusable import Unusable
 
@@ -135,7 +135,8 @@ def standings(graded: Iterable[Graded], rules: Rules, roster: Roster | None = No
     if device is not None:
         for person in roster.people:
             for assignment in assignments:
-                groups.setdefault((person.login, assignment), [_nothing(person, assignment, device)])
+                nothing = Graded(HandIn(person.login, assignment, "", Path()), Report("", device, None, {}))
+                groups.setdefault((person.login, assignment), [nothing])
     found = [standing(attempts, rules, roster) for _, attempts in sorted(groups.items())]
     return _with_borrowed_names(found, roster) if roster else found
 
@@ -152,10 +153,6 @@ def standing(attempts: Sequence[Graded], rules: Rules, roster: Roster) -> Standi
         *_more(chosen, others),
     )
     return Standing(chosen.hand_in.student, chosen.hand_in.assignment, chosen, others, found, person, review)
-
-
-def _nothing(person: Person, assignment: str, device: Device) -> Graded:
-    return Graded(HandIn(person.login, assignment, "", Path()), Report("", device, None, {}))
 
 
 def _rank(one: Graded, rules: Rules, person: Person | None) -> tuple[bool, float, float, float]:

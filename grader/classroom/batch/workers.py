@@ -241,11 +241,8 @@ def _serve(connection: Connection) -> None:
             function, arguments = connection.recv()
         except EOFError:
             return
-        connection.send(_called(function, arguments))
-
-
-def _called(function: Callable[..., Any], arguments: tuple[Any, ...]) -> tuple[bool, Any]:
-    try:
-        return True, function(*arguments)
-    except Exception as error:  # told to the coordinator, who names the work it belonged to
-        return False, f"{type(error).__name__}: {error}"
+        try:
+            answer = True, function(*arguments)
+        except Exception as error:  # told to the coordinator, who names the work it belonged to
+            answer = False, f"{type(error).__name__}: {error}"
+        connection.send(answer)
