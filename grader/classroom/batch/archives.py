@@ -53,6 +53,10 @@ class UnusableArchive(ValueError):
     """An archive that cannot be read at all; the message is one sentence."""
 
 
+class NotUnpacked(ValueError):
+    """One entry of an archive that is left out; the message says why."""
+
+
 class DiskFull(OSError):
     """There is no room to unpack: the machine's fault, and no verdict on the archive."""
 
@@ -92,10 +96,13 @@ def unpack(archive: Path, target: Path, max_bytes: int = MAX_TOTAL_BYTES) -> lis
                 refused.append(RefusedMember(archive.name, foreign))
             for member in members[:MAX_FILES]:
                 member.filename = _name(member)
-                reason, size = _unpack_one(bundle, member, target, left, deadline)
-                left -= size
-                if reason:
-                    refused.append(RefusedMember(member.filename, reason))
+                try:
+                    left -= _unpack_one(bundle, member, target, left, deadline)
+                except DiskFull:
+                    raise
+                except Exception as error:  # so does each decompressor, in its own words
+                    why = str(error) if isinstance(error, NotUnpacked) else f"is damaged ({in_brief(error)})"
+                    refused.append(RefusedMember(member.filename, why))
             late = f"is one of {len(members)} files, and only the first {MAX_FILES} were unpacked"
             refused += [RefusedMember(_name(member), late) for member in members[MAX_FILES:] if not member.is_dir()]
     except (DiskFull, UnreadableFile) as error:
@@ -151,22 +158,16 @@ def _name(member: zipfile.ZipInfo) -> str:
         return member.filename
 
 
-def _unpack_one(
-    bundle: zipfile.ZipFile, member: zipfile.ZipInfo, target: Path, left: int, deadline: float
-) -> tuple[str | None, int]:
-    """Why one entry was refused, and how many bytes it took."""
-    try:
-        is_folder = member.filename.endswith(("/", "\\"))
-        reason = _objection(member, left)
-        if is_folder and reason is None:
-            target.joinpath(*_parts(member.filename)).mkdir(parents=True, exist_ok=True)
-        if is_folder or reason is not None:
-            return None if is_folder else reason, 0
-        return _extract(bundle, member, target.joinpath(*_parts(member.filename)), deadline)
-    except DiskFull:
-        raise
-    except Exception as error:  # so does each decompressor, in its own words
-        return f"is damaged ({in_brief(error)})", 0
+def _unpack_one(bundle: zipfile.ZipFile, member: zipfile.ZipInfo, target: Path, left: int, deadline: float) -> int:
+    """Writes one entry, and says how many bytes it took. Raises NotUnpacked; a folder's name that cannot be is nobody's loss."""
+    objection, path = _objection(member, left), target.joinpath(*_parts(member.filename))
+    if member.filename.endswith(("/", "\\")):
+        if objection is None:
+            path.mkdir(parents=True, exist_ok=True)
+        return 0
+    if objection is not None:
+        raise NotUnpacked(objection)
+    return _extract(bundle, member, path, deadline)
 
 
 def _parts(name: str) -> tuple[str, ...]:
@@ -198,19 +199,19 @@ def _objection(member: zipfile.ZipInfo, left: int) -> str | None:
     return None
 
 
-def _extract(bundle: zipfile.ZipFile, member: zipfile.ZipInfo, path: Path, deadline: float) -> tuple[str | None, int]:
-    """Writes one entry; why it failed, and how many bytes it took. What the header claims is not trusted."""
+def _extract(bundle: zipfile.ZipFile, member: zipfile.ZipInfo, path: Path, deadline: float) -> int:
+    """Writes one file, and says how many bytes it took. What the header claims is not trusted."""
     written = 0
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
     except (FileExistsError, NotADirectoryError):
-        return "is a file and a folder at once", 0
+        raise NotUnpacked("is a file and a folder at once") from None
     if shutil.disk_usage(path.parent).free < member.file_size + SPARE_BYTES:
         raise DiskFull("there is no room to unpack it; free some space and run the same command again")
     try:
         out = path.open("xb")
     except FileExistsError:
-        return "is there twice", 0
+        raise NotUnpacked("is there twice") from None
     try:
         with out, bundle.open(member) as source:
             while chunk := source.read(CHUNK_BYTES):
@@ -223,7 +224,7 @@ def _extract(bundle: zipfile.ZipFile, member: zipfile.ZipInfo, path: Path, deadl
         with contextlib.suppress(ValueError):  # an archive may name the 30th of February
             seconds = datetime(*member.date_time, tzinfo=UTC).timestamp()
             os.utime(path, (seconds, seconds))  # when it was unpacked says nothing of when it was handed in
-        return None, written
+        return written
     except BaseException:
         path.unlink(missing_ok=True)
         raise
