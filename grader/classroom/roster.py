@@ -265,9 +265,12 @@ def on_roster(hand_ins: Iterable[HandIn], roster: Roster) -> list[HandIn]:
         elif not (person or doubt) and _folded(one.student) in map(_folded, roster.by_login):
             sentence = f"{one.student} is the login of one row of {roster.name} and an id of another; rename it"
         if sentence:
-            placed.append(replace(one, student=_apart(one, roster), label=one.student, notes=(*one.notes, sentence)))
-        else:
-            placed.append(one.of(person.login) if person else one)
+            taken = _folded(one.student) in map(_folded, roster.by_login)  # the name is to be nobody's login
+            login = f"{one.student} ({one.number or 'unclear'})" if taken else one.student
+            one = replace(one.noting(sentence), student=login, label=one.student)
+        elif person:
+            one = replace(one, student=person.login, label=one.student)
+        placed.append(one)
     return placed
 
 
@@ -323,12 +326,6 @@ def _beginning(names: Sequence[str]) -> str:
     both = zip(min(names, default=""), max(names, default=""), strict=False)
     same = "".join(a for a, _ in itertools.takewhile(lambda pair: pair[0] == pair[1], both))
     return same[: same.rfind("-") + 1]
-
-
-def _apart(hand_in: HandIn, roster: Roster) -> str:
-    """A name that is nobody's login."""
-    taken = _folded(hand_in.student) in map(_folded, roster.by_login)
-    return f"{hand_in.student} ({hand_in.number or 'unclear'})" if taken else hand_in.student
 
 
 def _has_rivals(hand_in: HandIn, person: Person, claims: Sequence[HandIn], clones: str) -> bool:

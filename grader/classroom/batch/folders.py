@@ -141,7 +141,7 @@ def is_archive(path: Path) -> bool:
 
 def topmost(levels: Sequence[Sequence[Part]], clones: Sequence[Path]) -> list[Part]:
     """What to grade: the sources of the topmost level with work, and the work below for labs that these have none for. Where there is no
-    work at all, what matters in a student's repository, or the topmost sources."""
+    work at all, of a student's repository the files that are not as they were given out, or all; else the topmost sources."""
     for wanted in (is_work, _is_plain, os.path.lexists):
         chosen: list[Part] = []
         for found in levels:
@@ -150,8 +150,12 @@ def topmost(levels: Sequence[Sequence[Part]], clones: Sequence[Path]) -> list[Pa
                 chosen += [part for part in found if _brings(begun_in([part[0]]), known)]
             elif any(wanted(file) for file, _ in found):
                 chosen = list(found)
-        if chosen or (clones and wanted is is_work):
-            return chosen or _given_out_or_changed(clones[0])
+        if chosen:
+            return chosen
+        if clones and wanted is is_work:
+            files = _places(clones[0])
+            changed = [file for file in files if not is_given_out(file)]
+            return [(file, _name_in_place(file, clones[0])) for file in changed or files]
     return []
 
 
@@ -269,13 +273,6 @@ def _within(folder: Path) -> Path:
 def is_repository(folder: Path) -> bool:
     """Whether it is what students were given as a whole, the grader included."""
     return os.path.isdir(folder / "grader") and any(_plain_folder(folder, place) for place in PLACES)
-
-
-def _given_out_or_changed(repository: Path) -> list[Part]:
-    """The files of a student's repository in which nothing was begun: those that are not as they were given out, or all."""
-    files = _places(repository)
-    changed = [file for file in files if not is_given_out(file)]
-    return [(file, _name_in_place(file, repository)) for file in changed or files]
 
 
 def _places(repository: Path) -> list[Path]:

@@ -26,13 +26,16 @@ from grader.classroom.batch.archives import (
     notes_on,
     unpack,
 )
-from grader.classroom.batch.assignments import TIMESTAMP, Assignments, assignments_in, is_stamped
 from grader.classroom.batch.begun import is_work, kernels_in
 from grader.classroom.batch.class_folder import (
     GRADESCOPE_METADATA,
     SUBMITTED,
+    TIMESTAMP,
+    Assignments,
+    assignments_in,
     class_in,
     is_one_students,
+    is_stamped,
     share_named,
     telling,
     unwrapped,
@@ -72,8 +75,8 @@ from grader.unusable import Unusable
 MAX_ASSIGNMENTS = 50
 """Folders of one student that are taken for assignments."""
 
-PLUGIN, FILED = re.compile(r"_assignsubmission_[a-z]+"), "_assignsubmission_file"
-"""Of Moodle's names: what a student handed in with some plugin, such as onlinetext, and as files."""
+FILED = "_assignsubmission_file"
+"""In Moodle's names: what a student handed in as files, and not with another plugin such as onlinetext."""
 MAX_METADATA_BYTES = 64 << 20
 DISK_FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 FEW = 5
@@ -130,7 +133,7 @@ def _each_of_an_assignment(found: Sequence[HandIn], assignment: str | None) -> l
         if one.assignment or not known:
             placed.append(one)
         elif one.taken and len(known) > 1:
-            placed.append(replace(one, notes=(*one.notes, note)))
+            placed.append(one.noting(note))
         else:
             placed += [replace(one, assignment=name) for name in known]
     return placed
@@ -209,14 +212,14 @@ def _folder(root: Path, unpacking: Unpacking, asked: str | None, called: str = "
     found: list[HandIn] = []
     for whole, own in _of_files(files, list(filter(is_folder, within))):
         found += _guarded(whole, partial(_chosen, whole, unpacking, parts=own))
-    others = [folder for folder in within if PLUGIN.search(folder.name) and FILED not in folder.name]
-    typed = {folder: folder.with_name(PLUGIN.sub(FILED, folder.name, count=1)) for folder in others}
-    for folder in filter(is_folder, within):
-        if is_folder(typed.get(folder, root / FILED)):  # what was typed beside files is of one hand-in with these
-            continue
-        holds = (folder, *(one for one, filed in typed.items() if filed == folder))
-        whole = HandIn(folder.name, "", folder.name, folder, holds=holds)
-        if name := named(folder.name, *platforms):
+    together: dict[object, list[Path]] = {}
+    for folder in sorted(filter(is_folder, within), key=lambda one: FILED not in one.name):
+        name = named(folder.name, "moodle")  # what was typed beside files is of one hand-in with these
+        together.setdefault((name.student, name.number) if name else folder, []).append(folder)
+    for folders in together.values():
+        first = folders[0]
+        whole = HandIn(first.name, "", first.name, first, holds=tuple(folders))
+        if name := named(first.name, *platforms):
             reply = name.reply if name.platform == "moodle" else ""
             whole = replace(whole, student=name.student, platform=name.platform, number=name.number, reply=reply)
         found += _guarded(whole, partial(_student, whole, assignments, unpacking))
@@ -332,18 +335,16 @@ def _gradescope(root: Path, unpacking: Unpacking) -> list[HandIn]:
         entries = [(str(name), entry if isinstance(entry, dict) else {}) for name, entry in known.items()]
     except (OSError, ValueError, yaml.YAMLError, AttributeError, RecursionError) as error:
         raise Unusable(f"{GRADESCOPE_METADATA} cannot be read ({in_brief(error)}); download the export again") from None
-    whose: dict[str, set[tuple[str, ...]]] = {}
-    for _, entry in entries:
-        for sid, *others in _submitters(entry):
-            whose.setdefault(sid, set()).add(tuple(others))
-    addresses = {address for _, entry in entries for _, address, _ in _submitters(entry)}
+    people = {person for _, entry in entries for person in _submitters(entry)}
+    sharing = Counter(sid for sid, _, _ in people)
+    addresses = {address for _, address, _ in people}
     found: list[HandIn] = []
     for name, entry in entries:
         folder, at = root / Path(name).name, moment(entry.get(":created_at"))
         whole = HandIn(name, "", name, folder, at, platform="gradescope", holds=(folder,), read=(metadata,))
         for one in _guarded(whole, partial(_listed, whole, unpacking)):
             for sid, email, full in _submitters(entry) or [("", "", "")]:
-                own = "" if len(whose.get(sid, ())) > 1 or sid in addresses - {email} else sid
+                own = "" if sharing[sid] > 1 or sid in addresses - {email} else sid
                 number = own or ("" if email else name)
                 found.append(replace(one, student=own or email or full or name, number=number, name=full, email=email))
     return found
@@ -379,7 +380,7 @@ def _chosen(
     if refused := next(filter(None, map(why_of_others, folders)), ""):
         return [replace(hand_in, refused=refused)]
     if full := [folder.name for folder in folders if len(children(folder)) >= MAX_LISTED]:
-        hand_in = replace(hand_in, notes=(*hand_in.notes, f"{full[0]} holds {MAX_LISTED} entries or more"))
+        hand_in = hand_in.noting(f"{full[0]} holds {MAX_LISTED} entries or more")
     archives = archives_in(folders, parts)
     levels, clones = sources_by_level(folders, parts)
     name, opened, chosen = f"{hand_in.student} {hand_in.place}", Sources(), topmost(levels, clones)
@@ -415,7 +416,7 @@ def _without_sources(hand_in: HandIn, found: Sources, opened: Sources, there: Se
     elif whole and not there:
         place, there = hand_in.path.name, [one for one in children(hand_in.path) if one not in hand_in.read]
         if not told:
-            return replace(hand_in, notes=(*hand_in.notes, nothing_to_grade(place, there)))
+            return hand_in.noting(nothing_to_grade(place, there))
     return replace(hand_in, refused=told or nothing_to_grade(place, there), left=found.left + opened.left)
 
 
@@ -471,31 +472,16 @@ def _archive(path: Path, unpacking: Unpacking, asked: str | None) -> tuple[list[
     came = [*everything_below(top), *(Came(entry.name, None, entry.reason) for entry in refused)]
     folder = unwrapped(top)
     if is_repository(folder) or is_one_students(folder):
-        whole = HandIn(
-            path.stem,
-            "",
-            path.name,
-            folder,
-            modified(path),
-            notes=notes_on(path.name, refused),
-            holds=(top,),
-            by_disk=True,
-        )
-        return [
-            replace(one, notes=(*one.notes, *_perhaps_of_several(folder)))
-            for one in _chosen(whole, unpacking, [folder])
-        ], came
+        whole = HandIn(path.stem, "", path.name, folder, modified(path), holds=(top,), by_disk=True)
+        (whole,) = _chosen(whole.noting(*notes_on(path.name, refused)), unpacking, [folder])
+        return [whole.noting(*_perhaps_of_several(folder))], came
     lost = _lost(refused, folder.relative_to(top).parts)
     found = [
-        replace(
-            one,
-            place=f"{path.name}/{one.place}",
-            notes=one.notes + notes_on(path.name, lost.get(one.student, [])),
-        )
+        replace(one, place=f"{path.name}/{one.place}").noting(*notes_on(path.name, lost.get(one.student, [])))
         for one in _folder(folder, unpacking, asked, path.stem if folder == top else "")
     ]
     if note := _perhaps_of_one(path, found):
-        found = [replace(one, notes=(*one.notes, note)) for one in found]
+        found = [one.noting(note) for one in found]
     known = {one.student for one in found}
     for student, entries in lost.items():
         if student not in known:
