@@ -5,7 +5,6 @@ The page for everybody is made of `Numbers` alone, and no word of these comes fr
 
 from __future__ import annotations
 
-import hashlib
 import hmac
 import statistics
 from collections import Counter
@@ -126,16 +125,7 @@ def pseudonym(standing: Standing, secret: str) -> str:
 
 def pseudonym_of(student: str, secret: str) -> str:
     """The pseudonym of a login; the course server's board has the same."""
-    return f"kernel-{hmac.digest(secret.encode(), _bytes(student), 'sha256').hex()[:8]}"
-
-
-def digest_of(text: str) -> str:
-    """Of any text, one that is no UTF-8 too."""
-    return hashlib.sha256(_bytes(text)).hexdigest()
-
-
-def _bytes(text: str) -> bytes:
-    return text.encode("utf-8", "surrogatepass")
+    return f"kernel-{hmac.digest(secret.encode(), student.encode('utf-8', 'surrogatepass'), 'sha256').hex()[:8]}"
 
 
 # ---------------------------------------------------------------- without names

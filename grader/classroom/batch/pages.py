@@ -16,7 +16,7 @@ from markupsafe import escape
 
 from grader.classroom.batch import overview
 from grader.classroom.batch.accounts import Accounted
-from grader.classroom.batch.journal import Journal, code_digest
+from grader.classroom.batch.journal import Journal, code_digest, digest_of
 from grader.classroom.batch.similarity import Comparison, similar_kernels, stub_of
 from grader.classroom.batch.standing import Standing
 from grader.classroom.batch.verdicts import structured, to_json, unstructured
@@ -91,7 +91,7 @@ class Pages:
     def _comparison(self, lab_id: str, modules: Mapping[str, str]) -> Callable[[], Comparison]:
         """Begins to compare the kernels of a lab, unless the same were compared before; what it returns waits for the answer."""
         parts = _drawn_by(), stub_of(lab_id), lab_id, sorted(modules.items())
-        key = overview.digest_of(json.dumps(parts))
+        key = digest_of(json.dumps(parts))
         known = self._journal.recall(key) if self._journal else None
         if known is not None:
             return partial(structured, known, Comparison)
@@ -141,7 +141,7 @@ def _name_of_page(student: str, assignment: str) -> str:
     label = f"{student} {assignment}".strip()
     safe = re.sub(r"[^\w.@-]+", "_", label).encode()[:MAX_NAME_BYTES].decode(errors="ignore").lstrip(".") or "student"
     if safe != label or safe != safe.casefold():  # to some file systems Ann and ann are one
-        safe += f"-{overview.digest_of(f'{student}/{assignment}')[:8]}"
+        safe += f"-{digest_of(f'{student}/{assignment}')[:8]}"
     return f"{safe}.html"
 
 
@@ -185,7 +185,7 @@ def _drawn_by() -> str:
             text.append(f"{package} {metadata.version(package)}")
         except metadata.PackageNotFoundError:
             text.append(f"no {package}")
-    return overview.digest_of("\0".join(text))
+    return digest_of("\0".join(text))
 
 
 def _is_made_of(path: Path, made_of: str) -> bool:
