@@ -8,11 +8,12 @@ import os
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
+from typing import Any, cast
 
 from grader.classroom.batch.journal import Journal, code_digest
 from grader.classroom.batch.tasks import Content
 from grader.classroom.batch.verdicts import structured, unstructured
-from grader.model import KernelSource, Refusal
+from grader.model import Refusal
 from grader.plain_files import UnreadableFile, opened_plain
 
 MAX_BYTES = 16 << 20
@@ -69,17 +70,11 @@ def remember(journal: Journal, key: str, path: Path, content: Content | Refusal)
 
 def _moved(content: Content | Refusal, to: Path, since: Path) -> Content | Refusal:
     """The same, found below `to` instead of `since`."""
+
+    def moved(one: Any) -> Any:
+        return one if one.path is None else replace(one, path=to / one.path.relative_to(since))
+
     if isinstance(content, Refusal):
-        return _refusal_moved(content, to, since)
-    submission = content.submission
-    labs = {
-        lab_id: replace(one, path=to / one.path.relative_to(since))
-        if isinstance(one, KernelSource)
-        else _refusal_moved(one, to, since)
-        for lab_id, one in submission.labs.items()
-    }
-    return replace(content, submission=replace(submission, path=to / submission.path.relative_to(since), labs=labs))
-
-
-def _refusal_moved(refusal: Refusal, to: Path, since: Path) -> Refusal:
-    return refusal if refusal.path is None else replace(refusal, path=to / refusal.path.relative_to(since))
+        return cast(Refusal, moved(content))
+    labs = {lab_id: moved(one) for lab_id, one in content.submission.labs.items()}
+    return replace(content, submission=moved(replace(content.submission, labs=labs)))

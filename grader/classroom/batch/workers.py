@@ -82,10 +82,8 @@ class WorkerPool:
         self._closing = threading.Event()
         self._alone = _Alone()
         self._forks = light and threading.active_count() == 1
-        serve, method = (
-            (_serve_light, "fork" if self._forks else "spawn") if light else (_serve_with_torch, "forkserver")
-        )
-        self._processes = [Supervised(serve, method=method) for _ in range(size)]
+        method = ("fork" if self._forks else "spawn") if light else "forkserver"
+        self._processes = [Supervised(_serve, light, method=method) for _ in range(size)]
         self._threads = [
             threading.Thread(target=self._work, args=(process,), daemon=True) for process in self._processes
         ]
@@ -183,10 +181,8 @@ class WorkerPool:
 
 def _settle(setter: Callable[[Any], None], value: Any) -> None:
     """Tells a future its end; an error in what somebody hung on it must not end the thread that works."""
-    try:
+    with contextlib.suppress(InvalidStateError):
         setter(value)
-    except InvalidStateError:
-        pass
 
 
 class _Alone:
@@ -217,24 +213,16 @@ def given_up(deaths: int) -> str:
     return f"the grader's own process died {deaths} times while it worked on this; grade it by itself to see why"
 
 
-def _serve_with_torch(connection: Connection) -> None:
-    """A worker's life, for work that computes. It gives way to the processes of GPUs, whose cores do not wait."""
-    import torch
+def _serve(connection: Connection, light: bool) -> None:
+    """A worker's life: calls the functions that it is asked for; an exception is an answer too. It gives way to the processes of GPUs,
+    whose cores do not wait. light: it imports torch only where it uses it."""
+    if light:
+        stand_in()
+    else:
+        import torch
 
-    torch.set_num_threads(1)
+        torch.set_num_threads(1)
     os.nice(NICE)
-    _serve(connection)
-
-
-def _serve_light(connection: Connection) -> None:
-    """A worker's life, for work that imports torch only where it uses it."""
-    stand_in()
-    os.nice(NICE)
-    _serve(connection)
-
-
-def _serve(connection: Connection) -> None:
-    """A worker's life: calls the functions that it is asked for; an exception is an answer too."""
     connection.send("ready")
     while True:
         try:
