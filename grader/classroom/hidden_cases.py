@@ -49,11 +49,6 @@ class Secrets:
         return replace(lab, cases=lab.cases + hidden)
 
 
-def from_entropy() -> Secrets:
-    """A seed from the operating system, no hidden cases."""
-    return Secrets(secrets.randbits(48))
-
-
 def load_secrets(path: Path) -> Secrets:
     """Reads a secrets file: `seed`, and a table [[case]] for each hidden case. Raises Unusable."""
     try:
