@@ -140,6 +140,17 @@ def numbers_of(standings: Sequence[Standing], who: Callable[[Standing], str]) ->
         f"{f', driver {one.driver}' if one.driver else ''}"
         for one in (standing.graded.report.device for standing in present)
     )
+    labs = []
+    for lab_id, median, _, statuses in in_numbers(present):
+        board = leaders(lab_id, present, who)
+        graded = [one.labs[lab_id] for one in present if lab_id in one.labs]
+        points = [report.points for report in graded if report.status != "not_graded"]
+        ratios = [leader.ratio for leader in board]
+        drawn = (
+            histogram(points, "points", f"Points in {lab_id}"),
+            histogram(ratios, "cuBLAS fp16 time / kernel time, geometric mean", f"Speed in {lab_id}"),
+        )
+        labs.append(LabSummary(lab_id, statuses, median, board[:LEADERS], tuple(filter(None, drawn))))
     # each once, of several assignments too
     students, came = ({one.student for one in some} for some in (standings, present))
     return Numbers(
@@ -148,7 +159,7 @@ def numbers_of(standings: Sequence[Standing], who: Callable[[Standing], str]) ->
         statistics.median(known) if known else 0.0,
         max((standing.mark.possible for standing in standings), default=0.0),
         tuple(devices.most_common()),
-        tuple(_summary(lab_id, median, statuses, present, who) for lab_id, median, _, statuses in in_numbers(present)),
+        tuple(labs),
         histogram(known, "points", "Points of the whole class"),
         tuple((*mistake, len(students)) for mistake, students in mistakes(present)),
     )
@@ -168,20 +179,6 @@ def in_numbers(standings: Sequence[Standing]) -> Iterator[tuple[str, float, floa
             report.gradable_points if out_of == "gradable" else report.max_points for out_of, report in handed_in
         )
         yield lab_id, statistics.median(known) if known else 0.0, most, tuple(statuses.most_common())
-
-
-def _summary(
-    lab_id: str, median: float, statuses: Statuses, standings: Sequence[Standing], who: Callable[[Standing], str]
-) -> LabSummary:
-    board = leaders(lab_id, standings, who)
-    points = [
-        one.labs[lab_id].points for one in standings if lab_id in one.labs and one.labs[lab_id].status != "not_graded"
-    ]
-    drawn = [histogram(points, "points", f"Points in {lab_id}")]
-    if board:
-        ratios = [leader.ratio for leader in board]
-        drawn.append(histogram(ratios, "cuBLAS fp16 time / kernel time, geometric mean", f"Speed in {lab_id}"))
-    return LabSummary(lab_id, statuses, median, board[:LEADERS], tuple(one for one in drawn if one))
 
 
 def leaders(lab_id: str, standings: Sequence[Standing], who: Callable[[Standing], str]) -> tuple[Leader, ...]:
