@@ -153,9 +153,8 @@ def topmost(levels: Sequence[Sequence[Part]], clones: Sequence[Path]) -> list[Pa
         if chosen:
             return chosen
         if clones and wanted is is_work:
-            files = _places(clones[0])
-            changed = [file for file in files if not is_given_out(file)]
-            return [(file, _name_in_place(file, clones[0])) for file in changed or files]
+            parts = _places(clones[0])
+            return [part for part in parts if not is_given_out(part[0])] or parts
     return []
 
 
@@ -192,13 +191,13 @@ def sources_by_level(folders: Sequence[Path], parts: Sequence[Part] = ()) -> tup
 
 
 def _begun_in_repository(repository: Path) -> list[Part]:
-    """The files of a repository that are not as they were given out, with names that tell their places; none where all are stubs. And
-    what lies beside the grader."""
-    files = _places(repository)
-    begun = [] if all(map(without_work, files)) else [file for file in files if not is_given_out(file)]
-    known = begun_in(begun)
+    """The files of a repository that are not as they were given out; none where all are stubs. And what lies beside the grader."""
+    parts = _places(repository)
+    stubs = all(without_work(file) for file, _ in parts)
+    begun = [] if stubs else [part for part in parts if not is_given_out(part[0])]
+    known = begun_in(file for file, _ in begun)
     beside = [file for file in children(repository) if is_source(file) and _brings(begun_in([file]), known)]
-    return [*((file, _name_in_place(file, repository)) for file in begun), *((file, file.name) for file in beside)]
+    return [*begun, *((file, file.name) for file in beside)]
 
 
 def _brings(begun: set[str], known: set[str]) -> bool:
@@ -275,10 +274,10 @@ def is_repository(folder: Path) -> bool:
     return os.path.isdir(folder / "grader") and any(_plain_folder(folder, place) for place in PLACES)
 
 
-def _places(repository: Path) -> list[Path]:
-    """The sources that students are to change."""
-    places = [repository / place for place in PLACES if _plain_folder(repository, place)]
-    return [file for place in places for file in children(place) if is_source(file)]
+def _places(repository: Path) -> list[Part]:
+    """The sources that students are to change, with names that tell their places."""
+    places = [(repository / place, prefix) for place, prefix in PLACES.items() if _plain_folder(repository, place)]
+    return [(file, prefix + file.name) for place, prefix in places for file in children(place) if is_source(file)]
 
 
 def _plain_folder(repository: Path, place: str) -> bool:
@@ -305,24 +304,18 @@ def without_work(file: Path) -> bool:
     return is_given_out(file) or (bool(kernels_in([file])) and not is_work(file))
 
 
-def _name_in_place(file: Path, repository: Path) -> str:
-    return PLACES[file.parent.relative_to(repository).as_posix()] + file.name
-
-
 def copied(files: Iterable[Part], folder: Path) -> Sources:
-    """Copies plain files into a folder, each under the name beside it."""
+    """Copies plain files into a folder, each under the name beside it; what has work before what has none."""
     taken: list[Path] = []
     left: list[Part] = []
-    known, searched, placed = set[str](), 0, dict[Path, Path]()
-    for file, name in files:
+    known, searched = set[str](), 0
+    for file, name in sorted(files, key=lambda part: without_work(part[0])):
         target = folder / _fitting("", Path(name).name)
-        if target.exists() and without_work(target) and not without_work(file):
-            target.unlink()
-            before = placed.pop(target)
-            taken.remove(before)
-            left.append((before, f"{before.name} is a stub, or as it was given out; another of that name counts"))
-            known, searched = begun_in(taken), len(taken)
+        other = file.name if file.name != target.name else f"that of {file.parent.name}"
+        again = f"{target.name} was handed in more than once; {other} was left out"
         if target.exists():
+            if without_work(file) and not without_work(target):
+                again = f"{file.name} is a stub, or as it was given out; another of that name counts"
             known, searched = known | begun_in(taken[searched:]), len(taken)
             if not begun_in([file]) <= known:  # the work for another lab
                 parts = (f"{file.parent.name[:20]}_", *(f"{number}_" for number in range(MAX_LISTED)))
@@ -334,13 +327,11 @@ def copied(files: Iterable[Part], folder: Path) -> Sources:
             elif file.stat().st_size > MAX_FILE_BYTES:
                 left.append((file, f"{file.name} has more than {MAX_FILE_BYTES >> 20} MB and was left out"))
             elif target.exists():
-                other = file.name if file.name != target.name else f"that of {file.parent.name}"
-                left.append((file, f"{target.name} was handed in more than once; {other} was left out"))
+                left.append((file, again))
             else:
                 with opened_plain(file) as source, target.open("wb") as copy:
                     shutil.copyfileobj(source, copy)
                 taken.append(file)
-                placed[target] = file
         except UnreadableFile as error:
             left.append((file, str(error)))
         except PermissionError as error:

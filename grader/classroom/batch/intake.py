@@ -259,31 +259,31 @@ def _by_platform(names: Sequence[tuple[Named, Path]]) -> Iterator[tuple[HandIn, 
     for _, file in names:  # what one student called a file may be a name of another platform's
         if found := named(file.name, platform):
             groups.setdefault((unicodedata.normalize("NFC", found.student), found.number), []).append((found, file))
-    for group in map(_with_own_names, groups.values()):
+    for group in groups.values():
         group.sort(key=lambda one: -one[0].attachment)
-        last, late = group[0][0], any(found.late for found, _ in group)
-        whole = HandIn(
-            last.student, "", last.submission, group[0][1], None, late=late, platform=platform, number=last.number
-        )
+        last, parts = group[0][0], [(file, found.file) for found, file in group]
+        if platform == "canvas":  # what is handed in again it calls w8a8-1.py where there was a w8a8.py
+            plain = [re.sub(r"-\d+(?=\.\w+$)", "", name) for _, name in parts]
+            again = Counter(plain)
+            parts = [(file, own if again[own] > 1 else name) for own, (file, name) in zip(plain, parts, strict=True)]
         notes = tuple(
             f"{file.name} may also be Canvas user {found.attachment}'s, if the name of the student or group ends with _{found.number}"
             for found, file in group
-            if found.platform == "canvas" and re.match(r"\d+_.", found.file)
+            if platform == "canvas" and re.match(r"\d+_.", found.file)
         )
-        yield (
-            replace(whole, reply=last.reply, holds=tuple(file for _, file in group), notes=notes[:FEW]),
-            [(file, found.file) for found, file in group if not found.file.startswith(".")],
+        whole = HandIn(
+            last.student,
+            "",
+            last.submission,
+            parts[0][0],
+            notes=notes[:FEW],
+            late=any(found.late for found, _ in group),
+            platform=platform,
+            number=last.number,
+            holds=tuple(file for file, _ in parts),
+            reply=last.reply,
         )
-
-
-def _with_own_names(group: Sequence[tuple[Named, Path]]) -> list[tuple[Named, Path]]:
-    """With the names that students gave: what is handed in again Canvas calls w8a8-1.py where there was a w8a8.py."""
-    plain = [re.sub(r"-\d+(?=\.\w+$)", "", found.file) for found, _ in group]
-    again = {name for name, count in Counter(plain).items() if count > 1}
-    return [
-        (replace(found, file=name), file) if found.platform == "canvas" and name in again else (found, file)
-        for name, (found, file) in zip(plain, group, strict=True)
-    ]
+        yield whole, [(file, name) for file, name in parts if not name.startswith(".")]
 
 
 def _student(whole: HandIn, assignments: Assignments, unpacking: Unpacking) -> list[HandIn]:
