@@ -9,7 +9,7 @@ import math
 import re
 import unicodedata
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, fields, replace
+from dataclasses import dataclass, fields, replace
 from datetime import datetime
 from functools import cached_property
 from pathlib import Path
@@ -161,13 +161,12 @@ def load_roster(path: Path) -> Roster:
         raise Unusable(
             f"{path} line {rows.line_num} is not CSV ({error}); save it again from the spreadsheet"
         ) from None
-    reading = _Reading(path.name, header)
-    people = [person for line, row in found if (person := reading.person(line, [cell.strip() for cell in row]))]
-    if not people and not reading.problems:
-        reading.problems.append(f"{path.name} has no row below its header; expected one for each student")
-    if reading.problems:
-        more = len(reading.problems) - MAX_TOLD
-        raise Unusable("\n".join([*reading.problems[:MAX_TOLD], *([f"and {more} more"] if more > 0 else [])]))
+    people, problems = _people(path.name, header, found)
+    if not people and not problems:
+        problems = [f"{path.name} has no row below its header; expected one for each student"]
+    if problems:
+        more = len(problems) - MAX_TOLD
+        raise Unusable("\n".join([*problems[:MAX_TOLD], *([f"and {more} more"] if more > 0 else [])]))
     return Roster(tuple(people), path.name)
 
 
@@ -179,42 +178,33 @@ def _check_header(path: Path, header: list[str]) -> None:
         raise Unusable(f"{path.name} has {what}; expected login and any of {', '.join(COLUMNS[1:])}")
 
 
-@dataclass
-class _Reading:
-    """The rows read so far: which ids were met and on which line, and what is wrong."""
-
-    name: str
-    header: list[str]
-    met: dict[tuple[str, str], int] = field(default_factory=dict)
-    problems: list[str] = field(default_factory=list)
-
-    def person(self, line: int, row: list[str]) -> Person | None:
-        before = len(self.problems)
-        if len(row) > len(self.header) and not any(row[len(self.header) :]):
-            row = row[: len(self.header)]
-        if len(row) > len(self.header):
-            self._bad(
-                line, f"has {len(row)} cells, expected {len(self.header)}; put quotes around a cell with a comma in it"
-            )
-        cells = {title: cell for title, cell in zip(self.header, row, strict=False) if cell}
+def _people(name: str, header: list[str], rows: Iterable[tuple[int, list[str]]]) -> tuple[list[Person], list[str]]:
+    """The rows as people, and what is wrong with them, a sentence each. rows: each with the line where it ends."""
+    people: list[Person] = []
+    problems: list[str] = []
+    met: dict[tuple[str, str], int] = {}
+    for line, row in rows:
+        cells = {title: cell.strip() for title, cell in zip(header, row, strict=False) if cell.strip()}
+        typed = {title: read(cells[title]) for title, (read, _) in TYPED.items() if title in cells}
+        wrong = []
+        if any(map(str.strip, row[len(header) :])):
+            wrong.append(f"has {len(row)} cells, expected {len(header)}; put quotes around a cell with a comma in it")
         if "login" not in cells:
-            self._bad(line, "has no login, expected one for every student")
-        values: dict[str, object] = dict(cells)
-        for title, (read, expected) in TYPED.items():
-            if title in cells:
-                values[title] = read(cells[title])
-                if values[title] is None:
-                    self._bad(line, f"has {title} {cells[title]!r}, expected {expected}")
-        for title in ("login", *IDS):
-            if title in cells and (first := self.met.setdefault((title, _folded(cells[title])), line)) != line:
-                self._bad(line, f"has the {title} {cells[title]!r} of line {first}; expected one row for each student")
+            wrong.append("has no login, expected one for every student")
+        unread = [title for title, value in typed.items() if value is None]
+        wrong += [f"has {title} {cells[title]!r}, expected {TYPED[title][1]}" for title in unread]
+        wrong += [
+            f"has the {title} {cells[title]!r} of line {first}; expected one row for each student"
+            for title in ("login", *IDS)
+            if title in cells and (first := met.setdefault((title, _folded(cells[title])), line)) != line
+        ]
         if ("override" in cells) != ("reason" in cells):
             there, missing = ("override", "reason") if "override" in cells else ("reason", "override")
-            self._bad(line, f"has the {there} {cells[there]!r} but no {missing}; expected both or neither")
-        return Person(**values) if len(self.problems) == before else None  # type: ignore[arg-type]
-
-    def _bad(self, line: int, what: str) -> None:
-        self.problems.append(f"{self.name} line {line} {what}")
+            wrong.append(f"has the {there} {cells[there]!r} but no {missing}; expected both or neither")
+        problems += [f"{name} line {line} {what}" for what in wrong]
+        if not wrong:
+            people.append(Person(**(cells | typed)))  # type: ignore[arg-type]
+    return people, problems
 
 
 def _number(text: str) -> float | None:
