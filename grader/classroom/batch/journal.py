@@ -147,15 +147,10 @@ class Journal:
     def get(self, key: str) -> StoredVerdict | None:
         """The verdict of this key; None when there is none, or none that is whole."""
         try:
-            row = self._database.execute(
-                "SELECT report, digest, graded_at FROM verdict WHERE key = ?", (key,)
-            ).fetchone()
-        except sqlite3.Error:
-            return None
-        if row is None or digest_of(row[0]) != row[1]:
-            return None
-        try:
-            return StoredVerdict(key, from_json(row[0]), row[2])
+            asked = "SELECT report, digest, graded_at FROM verdict WHERE key = ?"
+            row = self._database.execute(asked, (key,)).fetchone()
+            whole = row is not None and digest_of(row[0]) == row[1]
+            return StoredVerdict(key, from_json(row[0]), row[2]) if whole else None
         except Exception:  # a row that this grader cannot read is a kernel to grade, not the end of a batch
             return None
 
@@ -222,11 +217,9 @@ class Journal:
     def _salvaged(self) -> dict[str, list[tuple[Any, ...]]]:
         """Whole rows of a damaged journal, by table; the file is put aside."""
         aside = self.path.with_name(f"{self.path.name}.damaged-{int(time.time())}")
-        os.replace(self.path, aside)
-        for suffix in ("-wal", "-shm"):
-            companion = self.path.with_name(self.path.name + suffix)
-            if companion.exists():
-                os.replace(companion, aside.with_name(aside.name + suffix))
+        for suffix in ("", "-wal", "-shm"):
+            with contextlib.suppress(FileNotFoundError):
+                os.replace(f"{self.path}{suffix}", f"{aside}{suffix}")
         rows = {
             table: [row for row in _readable_rows(aside, table) if len(row) == count]
             for table, count in COLUMNS.items()
