@@ -142,15 +142,14 @@ class WorkerPool:
     def _work(self, process: Supervised) -> None:
         while not self._closing.is_set():
             task = self._tasks.get()
-            try:
-                result = self._call(process, task)
-            except WorkFailed as failure:
-                if self._closing.is_set():
-                    task.future.cancel()
-                else:
-                    _settle(task.future.set_exception, failure)
-            else:
-                _settle(task.future.set_result, result)
+            with contextlib.suppress(InvalidStateError):  # which must not end the thread that works
+                try:
+                    task.future.set_result(self._call(process, task))
+                except WorkFailed as failure:
+                    if self._closing.is_set():
+                        task.future.cancel()
+                    else:
+                        task.future.set_exception(failure)
         process.stop()
 
     def _call(self, process: Supervised, task: _Task) -> Any:
@@ -177,12 +176,6 @@ class WorkerPool:
                 return answer
             raise WorkFailed(f"the grader failed on it ({answer}); grade it by itself")
         raise WorkFailed(given_up(ATTEMPTS))
-
-
-def _settle(setter: Callable[[Any], None], value: Any) -> None:
-    """Tells a future its end; an error in what somebody hung on it must not end the thread that works."""
-    with contextlib.suppress(InvalidStateError):
-        setter(value)
 
 
 class _Alone:
