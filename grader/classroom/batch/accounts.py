@@ -156,8 +156,11 @@ def _instead(path: Path | None, read: Sequence[Mapping[str, Path]], asked: Abstr
 
 def account(came: Iterable[Came], hand_ins: Sequence[HandIn], standings: Sequence[Standing]) -> list[Accounted]:
     """What became of every file. hand_ins: all that came in, those too that were not asked for."""
-    claims, outcomes = Claims(hand_ins), _outcomes(standings)
-    found = []
+    claims, found = Claims(hand_ins), []
+    outcomes: dict[str, Fate] = {other.hand_in.key: "superseded" for one in standings for other in one.others}
+    for standing in standings:
+        counts = standing.graded
+        outcomes[counts.hand_in.key] = "not graded" if counts.earned.points is None else "graded"
     for one in came:
         student, fate, reason = "", *_nobodys(one, claims)
         if one.path not in claims.read and (owners := claims.owners(one.path)):
@@ -194,15 +197,6 @@ class Claims:
         """The hand-ins that a file belongs to: several where people submitted together."""
         places = (path, *path.parents) if path else ()
         return next((self._holders[place] for place in places if place in self._holders), [])
-
-
-def _outcomes(standings: Iterable[Standing]) -> dict[str, Fate]:
-    """What became of each hand-in that was asked for."""
-    standings = list(standings)
-    found: dict[str, Fate] = {other.hand_in.key: "superseded" for one in standings for other in one.others}
-    for one in standings:
-        found[one.graded.hand_in.key] = "not graded" if one.graded.earned.points is None else "graded"
-    return found
 
 
 def _nobodys(one: Came, claims: Claims) -> tuple[Fate, str]:
