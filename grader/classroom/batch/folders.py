@@ -13,7 +13,7 @@ import re
 import shutil
 import stat
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from grader.classroom.batch.archives import (
@@ -158,14 +158,15 @@ def topmost(levels: Sequence[Sequence[Part]], clones: Sequence[Path]) -> list[Pa
     return []
 
 
-def gathered(chosen: Sequence[Part], unpacking: Unpacking, name: str, *, copy: bool) -> Sources:
-    """The folder that is graded. If they lie in several folders, or one of them is no plain file, they are copied into one.
-
-    copy: even if not, since others' files lie beside them."""
+def gathered(chosen: Sequence[Part], opened: Sources, unpacking: Unpacking, name: str, *, copy: bool) -> Sources:
+    """What is graded of a hand-in, with what is to be said of its archives. If the files lie in several folders, or one of them is no
+    plain file, they are copied into one. copy: even if not, since others' files lie beside them."""
     roots = {file.parent for file, _ in chosen}
+    found = Sources(next(iter(roots), None), tuple(file for file, _ in chosen))
     if chosen and (copy or len(roots) > 1 or any(file.name != own or not _is_plain(file) for file, own in chosen)):
-        return copied(chosen[:MAX_LISTED], unpacking.fresh(name))
-    return Sources(next(iter(roots), None), tuple(file for file, _ in chosen))
+        found = copied(chosen[:MAX_LISTED], unpacking.fresh(name))
+    left, notes = found.left + opened.left, opened.notes + found.notes
+    return replace(found, left=left, notes=notes, unpacked=opened.unpacked)
 
 
 def _is_plain(file: Path) -> bool:

@@ -398,54 +398,45 @@ def _chosen(
         else:
             chosen = whole
             hand_in = hand_in if parts or begun else replace(hand_in, place=f"{hand_in.place}/{archives[0].name}")
-    found = gathered(chosen, unpacking, name, copy=not folders)
+    found = gathered(chosen, opened, unpacking, name, copy=not folders)
     if found.root is None:
-        return [
-            _without_sources(hand_in, found, opened, [Path(own) for _, own in parts] or archives, whole=bool(folders))
-        ]
-    return [_with_sources(hand_in, found, opened, [file for file, _ in levels[0]])]
+        return [_without_sources(hand_in, found, [Path(own) for _, own in parts] or archives, whole=bool(folders))]
+    return [_with_sources(hand_in, found, [file for file, _ in levels[0]])]
 
 
-def _without_sources(hand_in: HandIn, found: Sources, opened: Sources, there: Sequence[Path], *, whole: bool) -> HandIn:
+def _without_sources(hand_in: HandIn, found: Sources, there: Sequence[Path], *, whole: bool) -> HandIn:
     """Where nothing can be graded it is refused; in a whole folder without archives nothing is begun, and what is there is told."""
-    told = "; ".join(opened.notes + found.notes)
     place = hand_in.place
-    if len(opened.unpacked) == 1:
-        ((archive, at),) = opened.unpacked.items()
+    if len(found.unpacked) == 1:
+        ((archive, at),) = found.unpacked.items()
         place, there = archive.name, children(at)
     elif whole and not there:
         place, there = hand_in.path.name, [one for one in children(hand_in.path) if one not in hand_in.read]
-        if not told:
+        if not found.notes:
             return hand_in.noting(nothing_to_grade(place, there))
-    return replace(hand_in, refused=told or nothing_to_grade(place, there), left=found.left + opened.left)
+    return replace(hand_in, refused="; ".join(found.notes) or nothing_to_grade(place, there), left=found.left)
 
 
-def _with_sources(hand_in: HandIn, found: Sources, opened: Sources, top: Sequence[Path]) -> HandIn:
+def _with_sources(hand_in: HandIn, found: Sources, top: Sequence[Path]) -> HandIn:
     """What is graded and what is not, of the files as they came. top: the sources that do not lie deeper, or in an archive."""
-    own = [file for file in found.files if not opened.archive_of(file)]
-    used = [one for one in opened.unpacked if any(opened.archive_of(file) == one for file in found.files)]
-    unused = [
-        (one, f"{one.name} was opened, and nothing in it is graded") for one in opened.unpacked if one not in used
-    ]
+    whence = {file: found.archive_of(file) for file in found.files}
+    own = [file for file, archive in whence.items() if archive is None]
+    used = [archive for archive in found.unpacked if archive in whence.values()]
+    left = [(one, f"{one.name} was opened, and nothing in it is graded") for one in found.unpacked if one not in used]
     if not own:
-        unused += [(one, f"{one.name} holds no work; what is in an archive is graded") for one in top]
-    return replace(
-        hand_in,
-        path=found.root or hand_in.path,
-        taken=(*own, *used),
-        left=(*found.left, *opened.left, *unused),
-        notes=hand_in.notes + opened.notes + found.notes + _unread_in(opened, found),
-    )
+        left += [(one, f"{one.name} holds no work; what is in an archive is graded") for one in top]
+    hand_in = replace(hand_in, path=found.root or hand_in.path, taken=(*own, *used), left=(*found.left, *left))
+    return hand_in.noting(*found.notes, *_unread_in(found))
 
 
-def _unread_in(opened: Sources, found: Sources) -> tuple[str, ...]:
+def _unread_in(found: Sources) -> tuple[str, ...]:
     """What may be work in a hand-in's archives and is not graded, a sentence each; of a repository nothing is left over."""
-    if any(is_repository(place) for file in found.files if opened.archive_of(file) for place in file.parents):
+    if any(is_repository(place) for file in found.files if found.archive_of(file) for place in file.parents):
         return ()
     told = {*found.files, *(path for path, _ in found.left)}
     left = [
         f"{archive.name}/{one.name} was not read: {why_unread(one.path)}"
-        for archive, at in opened.unpacked.items()
+        for archive, at in found.unpacked.items()
         for one in everything_below(at)
         if one.path
         and one.path not in told
