@@ -103,21 +103,6 @@ def to_review(rows: Sequence[Row]) -> list[tuple[str, list[Row]]]:
     return sorted(found.items(), key=lambda entry: len(entry[1]))
 
 
-def pages(
-    standings: Sequence[Standing],
-    compared: Comparison,
-    secret: str,
-    address: Callable[[Standing], str],
-    files: Sequence[Accounted] = (),
-) -> dict[str, str]:
-    """The class's pages by file name; each is one file with nothing to fetch."""
-    numbers = numbers_of(standings, lambda standing: pseudonym(standing, secret))
-    return {
-        "index.html": class_page(standings, numbers, compared, address, files),
-        "projected.html": _rendered("projected.html.j2", "", numbers=numbers),
-    }
-
-
 def pseudonym(standing: Standing, secret: str) -> str:
     """The same for a student in every run; without the secret it leads to no name."""
     return pseudonym_of(standing.student, secret)
@@ -221,19 +206,23 @@ def histogram(values: Sequence[float], unit: str, title: str) -> Histogram | Non
 # ---------------------------------------------------------------- with names
 
 
-def class_page(
+def pages(
     standings: Sequence[Standing],
-    numbers: Numbers,
     compared: Comparison,
+    secret: str,
     address: Callable[[Standing], str],
     files: Sequence[Accounted] = (),
-) -> str:
-    """The instructor's page. files: what became of each that came in; those that are nobody's need a look."""
+) -> dict[str, str]:
+    """The class's pages by file name; each is one file with nothing to fetch.
+
+    files: what became of each that came in; those that are nobody's need a look, on the instructor's page.
+    """
+    numbers = numbers_of(standings, lambda standing: pseudonym(standing, secret))
     names = _names(standings)
     rows = [Row(standing, address(standing), _tags(standing)) for standing in standings]
     fast = [lab.lab_id for lab in numbers.labs if lab.leaders]
     rows.sort(key=lambda row: (row.standing.name.lower(), row.standing.student, row.standing.assignment))
-    return _rendered(
+    index = _rendered(
         "class.html.j2",
         (HERE / "class.js").read_text(encoding="utf-8"),
         numbers=numbers,
@@ -253,6 +242,7 @@ def class_page(
         names=names,
         threshold=round(100 * WORTH_TELLING),
     )
+    return {"index.html": index, "projected.html": _rendered("projected.html.j2", "", numbers=numbers)}
 
 
 def _names(standings: Sequence[Standing]) -> dict[str, str]:
