@@ -216,6 +216,8 @@ def why_unread(path: Path) -> str:
     """Why what may be work is none of the files that are graded."""
     if any(part.startswith(".") for part in path.parts[-2:]):
         return "it is hidden"
+    if path.is_symlink():
+        return "it is a link"
     if is_source(path):
         return "files of another folder are graded"
     return "it is an archive beside files that are graded" if is_archive(path) else "it is no .py, .ipynb or .zip file"
@@ -319,7 +321,8 @@ def copied(files: Iterable[Part], folder: Path) -> Sources:
                 again = f"{file.name} is a stub, or as it was given out; another of that name counts"
             known, searched = known | begun_in(taken[searched:]), len(taken)
             if not begun_in([file]) <= known:  # the work for another lab
-                parts = (f"{file.parent.name[:20]}_", *(f"{number}_" for number in range(MAX_LISTED)))
+                within = file.parent.name.removesuffix(".zip")[:20]
+                parts = (f"{within}_", *(f"{number}_" for number in range(MAX_LISTED)))
                 named = (folder / _fitting(part, target.name) for part in parts)
                 target = next(one for one in named if not one.exists())
         try:

@@ -419,14 +419,15 @@ def _without_sources(hand_in: HandIn, found: Sources, there: Sequence[Path], *, 
 
 def _with_sources(hand_in: HandIn, found: Sources, top: Sequence[Path]) -> HandIn:
     """What is graded and what is not, of the files as they came. top: the sources that do not lie deeper, or in an archive."""
-    whence = {file: found.archive_of(file) for file in found.files}
-    own = [file for file, archive in whence.items() if archive is None]
-    used = [archive for archive in found.unpacked if archive in whence.values()]
+    archive_by_file = {file: found.archive_of(file) for file in found.files}
+    own = [file for file, archive in archive_by_file.items() if archive is None]
+    used = [archive for archive in found.unpacked if archive in archive_by_file.values()]
     left = [(one, f"{one.name} was opened, and nothing in it is graded") for one in found.unpacked if one not in used]
-    if not own:
-        left += [(one, f"{one.name} holds no work; what is in an archive is graded") for one in top]
+    beside = [] if own else [one for one in top if not one.is_symlink()]
+    left += [(one, f"{one.name} holds no work; what is in an archive is graded") for one in beside]
+    told = [why for one, why in left if one in beside and not without_work(one)]
     hand_in = replace(hand_in, path=found.root or hand_in.path, taken=(*own, *used), left=(*found.left, *left))
-    return hand_in.noting(*found.notes, *_unread_in(found))
+    return hand_in.noting(*found.notes, *told[:FEW], *_unread_in(found))
 
 
 def _unread_in(found: Sources) -> tuple[str, ...]:
