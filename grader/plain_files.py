@@ -18,6 +18,11 @@ def in_words(error: BaseException) -> str:
     return (isinstance(error, OSError) and error.strerror) or str(error).strip()
 
 
+def in_brief(error: BaseException) -> str:
+    """The first line of that, not too long of it; of an error without words its kind."""
+    return (in_words(error).splitlines() or [type(error).__name__])[0][:200]
+
+
 def opened_plain(path: Path) -> BinaryIO:
     """A plain file, opened to be read. Raises OSError; for a link, a FIFO, a device or a socket UnreadableFile.
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import json
 import math
 import random
 import secrets
@@ -48,11 +49,6 @@ class Secrets:
         return replace(lab, cases=lab.cases + hidden)
 
 
-def from_entropy() -> Secrets:
-    """A seed from the operating system, no hidden cases."""
-    return Secrets(secrets.randbits(48))
-
-
 def load_secrets(path: Path) -> Secrets:
     """Reads a secrets file: `seed`, and a table [[case]] for each hidden case. Raises Unusable."""
     try:
@@ -88,8 +84,10 @@ def _case(path: Path, number: int, entry: dict[str, Any]) -> tuple[str, Case]:
         raise Unusable(f"{where} has {problem}")
     case = Case(about=ABOUT, hidden=True, **{field: entry[field] for field in FIELDS if field in entry})
     try:
+        from grader.labs.problems import make_problem
+
         lab.scalars(case)
-        _probe(lab, case)
+        lab.reference(make_problem(lab, case, 0), 1)
     except Exception as error:  # a recipe refuses with whatever its tensors raise
         raise Unusable(
             f"{where} ({case.name}) cannot be given inputs: {error}; compare it with the lab's own cases"
@@ -115,12 +113,6 @@ def _faults(lab: Lab, entry: dict[str, Any]) -> Iterator[str]:
             yield f"{field} = {entry[field]!r}, expected one of {', '.join(known)}"
 
 
-def _probe(lab: Lab, case: Case) -> None:
-    from grader.labs.problems import make_problem
-
-    lab.reference(make_problem(lab, case, 0), 1)
-
-
 def draw(labs: Iterable[Lab]) -> str:
     """A new secrets file: a seed, and for each lab a few of its own recipes at sizes that no student has seen, every other one with few
     tokens, each in any layout of the lab's cases, so that nobody can be right for just what the public cases combine."""
@@ -140,14 +132,10 @@ def draw(labs: Iterable[Lab]) -> str:
                 fields["group_size"] = depth if whole else recipe.group_size
             fields |= {field: getattr(recipe, field) for field in ("x", "w")}
             fields |= {field: chance.choice(sorted({getattr(case, field) for case in lab.cases})) for field in LAYOUTS}
-            lines += ["", "[[case]]", *(f"{key} = {_toml(value)}" for key, value in fields.items())]
+            lines += ["", "[[case]]", *(f"{key} = {json.dumps(value)}" for key, value in fields.items())]
     return "\n".join(lines) + "\n"
 
 
 def _longer(chance: random.Random, size: int, step: int) -> int:
     """A size of up to half as much again."""
     return size + step * chance.randint(0, size // (2 * step))
-
-
-def _toml(value: Any) -> str:
-    return f'"{value}"' if isinstance(value, str) else str(value)

@@ -9,7 +9,7 @@ import math
 import re
 import unicodedata
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, fields, replace
+from dataclasses import dataclass, fields, replace
 from datetime import datetime
 from functools import cached_property
 from pathlib import Path
@@ -161,13 +161,12 @@ def load_roster(path: Path) -> Roster:
         raise Unusable(
             f"{path} line {rows.line_num} is not CSV ({error}); save it again from the spreadsheet"
         ) from None
-    reading = _Reading(path.name, header)
-    people = [person for line, row in found if (person := reading.person(line, [cell.strip() for cell in row]))]
-    if not people and not reading.problems:
-        reading.problems.append(f"{path.name} has no row below its header; expected one for each student")
-    if reading.problems:
-        more = len(reading.problems) - MAX_TOLD
-        raise Unusable("\n".join([*reading.problems[:MAX_TOLD], *([f"and {more} more"] if more > 0 else [])]))
+    people, problems = _people(path.name, header, found)
+    if not people and not problems:
+        problems = [f"{path.name} has no row below its header; expected one for each student"]
+    if problems:
+        more = len(problems) - MAX_TOLD
+        raise Unusable("\n".join([*problems[:MAX_TOLD], *([f"and {more} more"] if more > 0 else [])]))
     return Roster(tuple(people), path.name)
 
 
@@ -179,42 +178,33 @@ def _check_header(path: Path, header: list[str]) -> None:
         raise Unusable(f"{path.name} has {what}; expected login and any of {', '.join(COLUMNS[1:])}")
 
 
-@dataclass
-class _Reading:
-    """The rows read so far: which ids were met and on which line, and what is wrong."""
-
-    name: str
-    header: list[str]
-    met: dict[tuple[str, str], int] = field(default_factory=dict)
-    problems: list[str] = field(default_factory=list)
-
-    def person(self, line: int, row: list[str]) -> Person | None:
-        before = len(self.problems)
-        if len(row) > len(self.header) and not any(row[len(self.header) :]):
-            row = row[: len(self.header)]
-        if len(row) > len(self.header):
-            self._bad(
-                line, f"has {len(row)} cells, expected {len(self.header)}; put quotes around a cell with a comma in it"
-            )
-        cells = {title: cell for title, cell in zip(self.header, row, strict=False) if cell}
+def _people(name: str, header: list[str], rows: Iterable[tuple[int, list[str]]]) -> tuple[list[Person], list[str]]:
+    """The rows as people, and what is wrong with them, a sentence each. rows: each with the line where it ends."""
+    people: list[Person] = []
+    problems: list[str] = []
+    met: dict[tuple[str, str], int] = {}
+    for line, row in rows:
+        cells = {title: cell.strip() for title, cell in zip(header, row, strict=False) if cell.strip()}
+        typed = {title: read(cells[title]) for title, (read, _) in TYPED.items() if title in cells}
+        wrong = []
+        if any(map(str.strip, row[len(header) :])):
+            wrong.append(f"has {len(row)} cells, expected {len(header)}; put quotes around a cell with a comma in it")
         if "login" not in cells:
-            self._bad(line, "has no login, expected one for every student")
-        values: dict[str, object] = dict(cells)
-        for title, (read, expected) in TYPED.items():
-            if title in cells:
-                values[title] = read(cells[title])
-                if values[title] is None:
-                    self._bad(line, f"has {title} {cells[title]!r}, expected {expected}")
-        for title in ("login", *IDS):
-            if title in cells and (first := self.met.setdefault((title, _folded(cells[title])), line)) != line:
-                self._bad(line, f"has the {title} {cells[title]!r} of line {first}; expected one row for each student")
+            wrong.append("has no login, expected one for every student")
+        unread = [title for title, value in typed.items() if value is None]
+        wrong += [f"has {title} {cells[title]!r}, expected {TYPED[title][1]}" for title in unread]
+        wrong += [
+            f"has the {title} {cells[title]!r} of line {first}; expected one row for each student"
+            for title in ("login", *IDS)
+            if title in cells and (first := met.setdefault((title, _folded(cells[title])), line)) != line
+        ]
         if ("override" in cells) != ("reason" in cells):
             there, missing = ("override", "reason") if "override" in cells else ("reason", "override")
-            self._bad(line, f"has the {there} {cells[there]!r} but no {missing}; expected both or neither")
-        return Person(**values) if len(self.problems) == before else None  # type: ignore[arg-type]
-
-    def _bad(self, line: int, what: str) -> None:
-        self.problems.append(f"{self.name} line {line} {what}")
+            wrong.append(f"has the {there} {cells[there]!r} but no {missing}; expected both or neither")
+        problems += [f"{name} line {line} {what}" for what in wrong]
+        if not wrong:
+            people.append(Person(**(cells | typed)))  # type: ignore[arg-type]
+    return people, problems
 
 
 def _number(text: str) -> float | None:
@@ -265,9 +255,12 @@ def on_roster(hand_ins: Iterable[HandIn], roster: Roster) -> list[HandIn]:
         elif not (person or doubt) and _folded(one.student) in map(_folded, roster.by_login):
             sentence = f"{one.student} is the login of one row of {roster.name} and an id of another; rename it"
         if sentence:
-            placed.append(replace(one, student=_apart(one, roster), label=one.student, notes=(*one.notes, sentence)))
-        else:
-            placed.append(one.of(person.login) if person else one)
+            taken = _folded(one.student) in map(_folded, roster.by_login)  # the name is to be nobody's login
+            login = f"{one.student} ({one.number or 'unclear'})" if taken else one.student
+            one = replace(one.noting(sentence), student=login, label=one.student)
+        elif person:
+            one = replace(one, student=person.login, label=one.student)
+        placed.append(one)
     return placed
 
 
@@ -323,12 +316,6 @@ def _beginning(names: Sequence[str]) -> str:
     both = zip(min(names, default=""), max(names, default=""), strict=False)
     same = "".join(a for a, _ in itertools.takewhile(lambda pair: pair[0] == pair[1], both))
     return same[: same.rfind("-") + 1]
-
-
-def _apart(hand_in: HandIn, roster: Roster) -> str:
-    """A name that is nobody's login."""
-    taken = _folded(hand_in.student) in map(_folded, roster.by_login)
-    return f"{hand_in.student} ({hand_in.number or 'unclear'})" if taken else hand_in.student
 
 
 def _has_rivals(hand_in: HandIn, person: Person, claims: Sequence[HandIn], clones: str) -> bool:

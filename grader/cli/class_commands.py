@@ -7,7 +7,7 @@ import time
 from datetime import UTC, datetime, timedelta
 from importlib.util import find_spec
 from pathlib import Path
-from secrets import token_hex
+from secrets import randbits, token_hex
 from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
@@ -29,10 +29,10 @@ if TYPE_CHECKING:
     from grader.classroom.batch.accounts import Accounted
     from grader.classroom.batch.coordinating import BatchProgress
     from grader.classroom.batch.engine import Starter
-    from grader.classroom.batch.exports import Part, Titles
+    from grader.classroom.batch.exports import Titles
     from grader.classroom.batch.journal import Journal
     from grader.classroom.batch.pages import Pages
-    from grader.classroom.batch.standing import Graded, Standing
+    from grader.classroom.batch.standing import Graded, Part, Standing
     from grader.classroom.batch.tasks import Setup
     from grader.classroom.batch.workers import WorkerPool
     from grader.classroom.hidden_cases import Secrets
@@ -241,9 +241,9 @@ def class_device(wanted: DeviceChoice, engine: EngineChoice, address: str | None
 
 def random_secrets(journal: Journal) -> Secrets:
     """A seed that the journal keeps, so that an interrupted run goes on with the same."""
-    from grader.classroom.hidden_cases import Secrets, from_entropy
+    from grader.classroom.hidden_cases import Secrets
 
-    return Secrets(int(journal.setting("seed", str(from_entropy().seed))))
+    return Secrets(int(journal.setting("seed", str(randbits(48)))))
 
 
 def utc(moment: datetime | None) -> datetime | None:

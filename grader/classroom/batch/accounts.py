@@ -95,19 +95,20 @@ def with_unread_named(hand_ins: Sequence[HandIn], came: Iterable[Came]) -> list[
     claims = Claims(hand_ins)
     unread: dict[str, list[tuple[Path, str]]] = {}
     for one in came:
-        if one.path is None or one.systems or not may_be_work(one.path):
+        if (path := one.path) is None or one.systems or not may_be_work(path):
             continue
-        opened = is_source(one.path) or is_archive(one.path)
-        for hand_in in claims.owners(one.path):
-            if not (opened or hand_in.taken):  # what is there instead of sources has been told
-                continue
-            given = hand_in.platform == "clone" and (
-                not kernels_in([one.path]) or (_given_out(one, hand_in) and not _is_own_work(one.path, hand_in))
+        for hand_in in claims.owners(path):
+            told = (
+                hand_in.refused
+                or hand_in.failed
+                or path in claims.taken[hand_in.key]
+                or path in claims.left[hand_in.key]
             )
-            if not (claims.decided(one.path, hand_in) or hand_in.refused or hand_in.failed or given):
-                unread.setdefault(hand_in.key, []).append(
-                    (one.path, f"{one.name} was not read: {why_unread(one.path)}")
-                )
+            opened = (
+                is_source(path) or is_archive(path) or hand_in.taken
+            )  # what is there instead of sources has been told
+            if opened and not told and not (hand_in.platform == "clone" and _is_no_work(path, hand_in)):
+                unread.setdefault(hand_in.key, []).append((path, f"{one.name} was not read: {why_unread(path)}"))
     found = []
     for hand_in in hand_ins:
         left = unread.get(hand_in.key, [])
@@ -125,7 +126,7 @@ def with_ungraded_named(came: Iterable[Came], graded: Iterable[Graded], labs: It
     claims, read = Claims([one.hand_in for one in graded]), {one.hand_in.key: one.files for one in graded}
     found = []
     for one in came:
-        owners = claims.owners(one.path) if one.path else []
+        owners = claims.owners(one.path)
         if one.path and any(hand_in.platform == "clone" for hand_in in owners) and is_given_out(one.path):
             found.append(replace(one, instead=AS_GIVEN))
             continue
@@ -155,23 +156,19 @@ def _instead(path: Path | None, read: Sequence[Mapping[str, Path]], asked: Abstr
 
 def account(came: Iterable[Came], hand_ins: Sequence[HandIn], standings: Sequence[Standing]) -> list[Accounted]:
     """What became of every file. hand_ins: all that came in, those too that were not asked for."""
-    claims, outcomes = Claims(hand_ins), _outcomes(standings)
-    found = []
+    claims, found = Claims(hand_ins), []
+    outcomes: dict[str, Fate] = {other.hand_in.key: "superseded" for one in standings for other in one.others}
+    for standing in standings:
+        counts = standing.graded
+        outcomes[counts.hand_in.key] = "not graded" if counts.earned.points is None else "graded"
     for one in came:
-        owners = claims.owners(one.path) if one.path else []
-        mine = [_fate(one, hand_in, claims, outcomes) for hand_in in owners]
-        if one.path in claims.read:
-            found.append(Accounted(one.name, "read for names and times"))
-        elif mine:
-            first = min(mine, key=lambda fate: FATES.index(fate.fate))
-            if first.fate == "graded" and one.instead:
-                first = replace(first, fate=one.instead[0], reason=one.instead[1])
-            found.append(first)
-        elif one.systems:
-            found.append(Accounted(one.name, "of a system"))
-        else:
-            fate: Fate = "unreadable" if one.reason else "not recognised"
-            found.append(Accounted(one.name, fate, "", one.reason or claims.nobodys(one.path)))
+        student, fate, reason = "", *_nobodys(one, claims)
+        if one.path not in claims.read and (owners := claims.owners(one.path)):
+            mine = [(hand_in.student, *_fate(one, hand_in, claims, outcomes)) for hand_in in owners]
+            student, fate, reason = min(mine, key=lambda each: FATES.index(each[1]))
+            if fate == "graded" and one.instead:
+                fate, reason = one.instead
+        found.append(Accounted(one.name, fate, student, reason))
     return found
 
 
@@ -196,64 +193,53 @@ class Claims:
         self.taken = {hand_in.key: set(hand_in.taken) for hand_in in hand_ins}
         self.left = {hand_in.key: dict(hand_in.left) for hand_in in hand_ins}
 
-    def owners(self, path: Path) -> list[HandIn]:
+    def owners(self, path: Path | None) -> list[HandIn]:
         """The hand-ins that a file belongs to: several where people submitted together."""
-        return next((self._holders[place] for place in (path, *path.parents) if place in self._holders), [])
-
-    def nobodys(self, path: Path | None) -> str:
-        """Why a file is no hand-in's: what tells names and times beside it does not list it, or no platform gives such a name."""
-        lists = [one for one in self.read if path and path.is_relative_to(one.parent)]
-        return f"belongs to no student: {lists[0].name} does not list it" if lists else UNCLAIMED
-
-    def decided(self, path: Path, hand_in: HandIn) -> bool:
-        return path in self.taken[hand_in.key] or path in self.left[hand_in.key]
+        places = (path, *path.parents) if path else ()
+        return next((self._holders[place] for place in places if place in self._holders), [])
 
 
-def _outcomes(standings: Iterable[Standing]) -> dict[str, Fate]:
-    """What became of each hand-in that was asked for."""
-    standings = list(standings)
-    found: dict[str, Fate] = {other.hand_in.key: "superseded" for one in standings for other in one.others}
-    for one in standings:
-        found[one.graded.hand_in.key] = "not graded" if one.graded.earned.points is None else "graded"
-    return found
-
-
-def _fate(one: Came, hand_in: HandIn, claims: Claims, outcomes: Mapping[str, Fate]) -> Accounted:
-    """What became of a file of a hand-in."""
-    outcome, left = outcomes.get(hand_in.key, "not asked for"), claims.left[hand_in.key]
-    untouched = hand_in.platform == "clone" and one.path not in left and _given_out(one, hand_in)
-    if untouched and one.instead == AS_GIVEN:
-        return Accounted(one.name, "as given out", hand_in.student)
-    if one.path in claims.taken[hand_in.key]:
-        return Accounted(
-            one.name, outcome, hand_in.student, "the grader came to no verdict" if outcome == "not graded" else ""
-        )
+def _nobodys(one: Came, claims: Claims) -> tuple[Fate, str]:
+    """What became of a file that no hand-in has, and why: what tells names and times beside it does not list it, or no platform gives
+    such a name."""
+    if one.path in claims.read:
+        return "read for names and times", ""
     if one.systems:
-        return Accounted(one.name, "of a system", hand_in.student)
+        return "of a system", ""
+    lists = [read.name for read in claims.read if one.path and one.path.is_relative_to(read.parent)]
+    unlisted = f"belongs to no student: {lists[0]} does not list it" if lists else UNCLAIMED
+    return ("unreadable", one.reason) if one.reason else ("not recognised", unlisted)
+
+
+def _fate(one: Came, hand_in: HandIn, claims: Claims, outcomes: Mapping[str, Fate]) -> tuple[Fate, str]:
+    """What became of a file of a hand-in, and why."""
+    outcome, left = outcomes.get(hand_in.key, "not asked for"), claims.left[hand_in.key]
+    clone, path = hand_in.platform == "clone", one.path or Path()
+    untouched = clone and path not in left and any(given.exists() for given in _as_given(path, hand_in))
+    if untouched and one.instead == AS_GIVEN:
+        return AS_GIVEN
+    if path in claims.taken[hand_in.key]:
+        return outcome, "the grader came to no verdict" if outcome == "not graded" else ""
+    if one.systems:
+        return "of a system", ""
     if outcome == "not asked for":
-        return Accounted(one.name, outcome, hand_in.student)
-    if one.reason or hand_in.refused or hand_in.failed:
-        return Accounted(one.name, "unreadable", hand_in.student, one.reason or hand_in.refused or hand_in.failed)
+        return outcome, ""
+    if why := one.reason or hand_in.refused or hand_in.failed:
+        return "unreadable", why
     if untouched:
-        return Accounted(one.name, "as given out", hand_in.student)
-    return Accounted(one.name, "left out", hand_in.student, left.get(one.path or Path()) or _why_left(one, hand_in))
+        return AS_GIVEN
+    elsewhere = f"lies in none of {', '.join(PLACES)}"
+    return "left out", left.get(path) or (
+        elsewhere if clone and is_source(path) else "is not a .py, .ipynb or .zip file"
+    )
 
 
-def _why_left(one: Came, hand_in: HandIn) -> str:
-    if hand_in.platform == "clone" and one.path and is_source(one.path):
-        return f"lies in none of {', '.join(PLACES)}"
-    return "is not a .py, .ipynb or .zip file"
-
-
-def _given_out(one: Came, hand_in: HandIn) -> bool:
-    """Whether a file of a clone is one that students were given, begun or not."""
-    assert one.path is not None
-    return any(path.exists() for path in _as_given(one.path, hand_in))
-
-
-def _is_own_work(path: Path, hand_in: HandIn) -> bool:
-    """Whether a file of a clone has work in it that is not ours, such as in solutions/, which only the whole repository has."""
-    return is_work(path) and not any(are_alike(path, given) for given in _as_given(path, hand_in))
+def _is_no_work(path: Path, hand_in: HandIn) -> bool:
+    """Whether a file of a clone has no kernel, or is one that students were given with no work in it but ours, such as in solutions/,
+    which only the whole repository has."""
+    given = _as_given(path, hand_in)
+    ours = any(one.exists() for one in given) and (not is_work(path) or any(are_alike(path, one) for one in given))
+    return not kernels_in([path]) or ours
 
 
 def _as_given(path: Path, hand_in: HandIn) -> list[Path]:

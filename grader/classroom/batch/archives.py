@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import shutil
 import stat
@@ -14,7 +15,7 @@ from datetime import UTC, datetime
 from pathlib import Path, PurePosixPath
 from typing import BinaryIO, cast
 
-from grader.plain_files import UnreadableFile, in_words, opened_plain
+from grader.plain_files import UnreadableFile, in_brief, opened_plain
 
 MAX_FILES = 20_000
 MAX_FILE_BYTES = 256 << 20
@@ -52,6 +53,10 @@ class UnusableArchive(ValueError):
     """An archive that cannot be read at all; the message is one sentence."""
 
 
+class NotUnpacked(ValueError):
+    """One entry of an archive that is left out; the message says why."""
+
+
 class DiskFull(OSError):
     """There is no room to unpack: the machine's fault, and no verdict on the archive."""
 
@@ -67,12 +72,12 @@ class RefusedMember:
 def unpack_if_readable(archive: Path, target: Path, max_bytes: int) -> list[RefusedMember] | UnusableArchive:
     """`unpack` for another process: an archive that cannot be read is an answer, not an error."""
     try:
-        return unpack(archive, target, max_bytes=max_bytes)
+        return unpack(archive, target, max_bytes)
     except UnusableArchive as problem:
         return problem
 
 
-def unpack(archive: Path, target: Path, *, max_bytes: int = MAX_TOTAL_BYTES) -> list[RefusedMember]:
+def unpack(archive: Path, target: Path, max_bytes: int = MAX_TOTAL_BYTES) -> list[RefusedMember]:
     """Writes the archive's files below `target`; returns the entries that were refused.
 
     A refused entry never costs its neighbours: path traversal, links, devices, bombs and damaged data are left out
@@ -91,10 +96,13 @@ def unpack(archive: Path, target: Path, *, max_bytes: int = MAX_TOTAL_BYTES) -> 
                 refused.append(RefusedMember(archive.name, foreign))
             for member in members[:MAX_FILES]:
                 member.filename = _name(member)
-                reason, size = _unpack_one(bundle, member, target, left, deadline)
-                left -= size
-                if reason:
-                    refused.append(RefusedMember(member.filename, reason))
+                try:
+                    left -= _unpack_one(bundle, member, target, left, deadline)
+                except DiskFull:
+                    raise
+                except Exception as error:  # so does each decompressor, in its own words
+                    why = str(error) if isinstance(error, NotUnpacked) else f"is damaged ({in_brief(error)})"
+                    refused.append(RefusedMember(member.filename, why))
             late = f"is one of {len(members)} files, and only the first {MAX_FILES} were unpacked"
             refused += [RefusedMember(_name(member), late) for member in members[MAX_FILES:] if not member.is_dir()]
     except (DiskFull, UnreadableFile) as error:
@@ -103,7 +111,7 @@ def unpack(archive: Path, target: Path, *, max_bytes: int = MAX_TOTAL_BYTES) -> 
         raise UnusableArchive(str(error)) from None
     except Exception as error:  # zipfile raises a dozen kinds for what is no archive
         raise UnusableArchive(
-            f"{archive.name} is not a readable zip archive ({_words(error)}); download it again, or ask for a new one"
+            f"{archive.name} is not a readable zip archive ({in_brief(error)}); download it again, or ask for a new one"
         ) from None
     return refused
 
@@ -150,26 +158,16 @@ def _name(member: zipfile.ZipInfo) -> str:
         return member.filename
 
 
-def _unpack_one(
-    bundle: zipfile.ZipFile, member: zipfile.ZipInfo, target: Path, left: int, deadline: float
-) -> tuple[str | None, int]:
-    """Why one entry was refused, and how many bytes it took."""
-    try:
-        is_folder = member.filename.endswith(("/", "\\"))
-        reason = _objection(member, left)
-        if is_folder and reason is None:
-            target.joinpath(*_parts(member.filename)).mkdir(parents=True, exist_ok=True)
-        if is_folder or reason is not None:
-            return None if is_folder else reason, 0
-        return _extract(bundle, member, target.joinpath(*_parts(member.filename)), deadline)
-    except DiskFull:
-        raise
-    except Exception as error:  # so does each decompressor, in its own words
-        return f"is damaged ({_words(error)})", 0
-
-
-def _words(error: BaseException) -> str:
-    return (in_words(error).splitlines() or [type(error).__name__])[0][:200]
+def _unpack_one(bundle: zipfile.ZipFile, member: zipfile.ZipInfo, target: Path, left: int, deadline: float) -> int:
+    """Writes one entry, and says how many bytes it took. Raises NotUnpacked; a folder's name that cannot be is nobody's loss."""
+    objection, path = _objection(member, left), target.joinpath(*_parts(member.filename))
+    if member.filename.endswith(("/", "\\")):
+        if objection is None:
+            path.mkdir(parents=True, exist_ok=True)
+        return 0
+    if objection is not None:
+        raise NotUnpacked(objection)
+    return _extract(bundle, member, path, deadline)
 
 
 def _parts(name: str) -> tuple[str, ...]:
@@ -201,19 +199,19 @@ def _objection(member: zipfile.ZipInfo, left: int) -> str | None:
     return None
 
 
-def _extract(bundle: zipfile.ZipFile, member: zipfile.ZipInfo, path: Path, deadline: float) -> tuple[str | None, int]:
-    """Writes one entry; why it failed, and how many bytes it took. What the header claims is not trusted."""
+def _extract(bundle: zipfile.ZipFile, member: zipfile.ZipInfo, path: Path, deadline: float) -> int:
+    """Writes one file, and says how many bytes it took. What the header claims is not trusted."""
     written = 0
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
     except (FileExistsError, NotADirectoryError):
-        return "is a file and a folder at once", 0
+        raise NotUnpacked("is a file and a folder at once") from None
     if shutil.disk_usage(path.parent).free < member.file_size + SPARE_BYTES:
         raise DiskFull("there is no room to unpack it; free some space and run the same command again")
     try:
         out = path.open("xb")
     except FileExistsError:
-        return "is there twice", 0
+        raise NotUnpacked("is there twice") from None
     try:
         with out, bundle.open(member) as source:
             while chunk := source.read(CHUNK_BYTES):
@@ -223,28 +221,13 @@ def _extract(bundle: zipfile.ZipFile, member: zipfile.ZipInfo, path: Path, deadl
                 if time.monotonic() > deadline:
                     raise zipfile.BadZipFile("unpacking took too long")
                 out.write(chunk)
-        _stamp(path, member)
-        return None, written
+        with contextlib.suppress(ValueError):  # an archive may name the 30th of February
+            seconds = datetime(*member.date_time, tzinfo=UTC).timestamp()
+            os.utime(path, (seconds, seconds))  # when it was unpacked says nothing of when it was handed in
+        return written
     except BaseException:
         path.unlink(missing_ok=True)
         raise
-
-
-def _stamp(path: Path, member: zipfile.ZipInfo) -> None:
-    """Gives a file the time that the archive names: when it was unpacked says nothing of when it was handed in."""
-    try:
-        seconds = datetime(*member.date_time, tzinfo=UTC).timestamp()
-    except ValueError:  # an archive may name the 30th of February
-        return
-    os.utime(path, (seconds, seconds))
-
-
-def newest_of(archives: list[Path], *, ordered: bool) -> tuple[list[Path], list[tuple[Path, str]]]:
-    """Those of a hand-in's archives that are unpacked, the newest first, and the others, each with a sentence. ordered: they come in that
-    order, as a platform numbered them; else the files' own times say it."""
-    by_time = archives if ordered else sorted(archives, key=lambda archive: -archive.lstat().st_mtime_ns)
-    why = f"{len(archives)} archives were handed in, only the newest {MAX_ARCHIVES} were unpacked"
-    return by_time[:MAX_ARCHIVES], [(archive, why) for archive in by_time[MAX_ARCHIVES:]]
 
 
 def notes_on(archive: str, refused: list[RefusedMember]) -> tuple[str, ...]:

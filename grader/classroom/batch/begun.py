@@ -6,7 +6,7 @@ By its text alone, in time that grows with its length: taking in a class reads f
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from functools import cache, lru_cache
 from itertools import islice
 from pathlib import Path
@@ -57,7 +57,8 @@ def _searched(file: Path, _: tuple[int, int, int]) -> tuple[frozenset[str], froz
     text = _text_of(file)
     begun = {name.decode() for name in _answered().findall(text)}
     kernels: dict[str, int] = {}
-    for name, begin in _definitions(text):
+    for match in islice(_defined().finditer(text), MOST_DEFINITIONS):
+        name, begin = match[1].decode(), match.end()
         kernels[name] = kernels.get(name, 0) + 1
         if name not in begun and (
             kernels[name] > MOST_STUBS or not _is_stub(text[begin : begin + MAX_STUB_BYTES], is_notebook(file))
@@ -89,12 +90,6 @@ def _defined() -> re.Pattern[bytes]:
     """Where a lab's kernel is defined; also in a notebook whose cells are one string each."""
     names = "|".join(lab.kernel for lab in all_labs().values())
     return re.compile(rf"(?:\b|\\n)def[ \t]+({names})[ \t]*\(".encode())
-
-
-def _definitions(text: bytes) -> Iterator[tuple[str, int]]:
-    """The labs' kernels that a text defines, and where the parameters of each begin."""
-    for match in islice(_defined().finditer(text), MOST_DEFINITIONS):
-        yield match[1].decode(), match.end()
 
 
 def _is_stub(text: bytes, notebook: bool) -> bool:

@@ -1,12 +1,26 @@
-"""Is a folder a class's, or one student's? What platforms and nbgrader call things, and what lies beside each other, tell."""
+"""Is a folder a class's, or one student's? What platforms and nbgrader call things, and what lies beside each other, tell.
+
+And which folders of students are assignments? Those that nbgrader made, or that are asked for: no student names one.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import os
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 
 from grader.classroom.batch.accounts import SYSTEMS
-from grader.classroom.batch.folders import are_of_several, children, is_archive, is_folder, is_repository, levels
+from grader.classroom.batch.folders import (
+    are_of_several,
+    children,
+    is_archive,
+    is_folder,
+    is_repository,
+    levels,
+    may_be_work,
+)
 from grader.classroom.batch.platforms import named
 from grader.labs import all_labs
 from grader.reading.files import is_source
@@ -19,34 +33,38 @@ TABLES = (".csv", ".xlsx", ".ods")
 """Of an assistant's: rosters and exports."""
 OF_A_COURSE = ("source", "release", "autograded", "nbgrader_config.py", "gradebook.db")
 """Of these some lie beside it."""
+TIMESTAMP = "timestamp.txt"
+"""What nbgrader writes beside the sources of an assignment."""
 
 
-def _unwrapped(folder: Path) -> Path:
-    """The folder itself, or what lies in it where folders only wrap each other. A student's own folder is no wrapper."""
+def unwrapped(folder: Path) -> Path:
+    """The folder itself, or what lies in it where folders only wrap each other; of nbgrader's course its submitted/. A student's own
+    folder is no wrapper."""
     within = telling(folder)
     while (
         len(within) == 1 and is_folder(within[0]) and not named(within[0].name, "moodle") and folder.name != SUBMITTED
     ):
         inner = telling(within[0])
-        if any(map(is_source, inner)) and not _is_download(within[0], inner) and _course_in(within[0]) == within[0]:
+        if any(map(is_source, inner)) and not _is_download(inner) and _course_in(within[0]) == within[0]:
             break
         folder, within = within[0], inner
-    return folder
+    return _course_in(folder)
 
 
 def telling(folder: Path) -> list[Path]:
     """What a folder holds but for system files, tables, a readme and empty folders, which say nothing of whose it is."""
     found = [one for one in children(folder) if one.suffix.lower() not in TABLES and one.name not in SYSTEMS]
     found = [one for one in found if is_folder(one) or not one.name.lower().startswith("readme")]
-    return [one for one in found if not is_folder(one) or _holds_files(one)]
+    below = {one: [held for level in levels(one) for held in level] for one in found if is_folder(one)}
+    return [
+        one
+        for one in found
+        if one not in below
+        or any(is_repository(held) or not all(map(is_folder, children(held))) for held in below[one])
+    ]
 
 
-def _holds_files(folder: Path) -> bool:
-    below = [held for level in levels(folder) for held in level]
-    return any(is_repository(held) or not all(map(is_folder, children(held))) for held in below)
-
-
-def _is_download(folder: Path, within: Sequence[Path]) -> bool:
+def _is_download(within: Sequence[Path]) -> bool:
     """Whether a platform put it together: Gradescope's list is there, or Canvas or Moodle named what several handed in, or all sources."""
     share, whose = share_named(within)
     listed = any(child.name == GRADESCOPE_METADATA for child in within)
@@ -72,16 +90,11 @@ def _course_in(folder: Path) -> Path:
     return folder / SUBMITTED if of_course else folder
 
 
-def unwrapped(folder: Path) -> Path:
-    """What lies in a folder where folders only wrap each other; of nbgrader's course its submitted/."""
-    return _course_in(_unwrapped(folder))
-
-
 def class_in(path: Path) -> Path:
     """The folder given, or the download or submitted/ that lies in it alone: taken for one student's it would be the whole class's."""
     folder = unwrapped(path)
     within = children(folder)
-    of_class = folder.name == SUBMITTED or _is_download(folder, within) or are_of_several(filter(is_folder, within))
+    of_class = folder.name == SUBMITTED or _is_download(within) or are_of_several(filter(is_folder, within))
     return folder if of_class else path
 
 
@@ -112,3 +125,60 @@ def is_one_students(folder: Path) -> bool:
         return False
     folders = list(filter(is_folder, within))
     return sum(any(map(is_source, children(child))) for child in folders) < 2 and not are_of_several(folders)
+
+
+# ---------------------------------------------------------------- assignments
+
+
+@dataclass(frozen=True)
+class Assignments:
+    """names: of the students' folders that are assignments. stamped: whether nbgrader's times in these count."""
+
+    names: frozenset[str] = frozenset()
+    stamped: bool = False
+
+
+def assignments_in(root: Path, asked: str | None, *, submitted: bool) -> Assignments:
+    """Which folders of the students in a class's folder are assignments. asked: the one that is to be graded. submitted: whether the
+    folder has the name of nbgrader's.
+
+    Beside a course all are, and the one that is asked for is. Else nbgrader's folder is known by its form, which no student makes alone:
+    of most students it has folders and nothing else. Assignments are those folders that two students have, or that are stamped where half
+    of all folders are.
+    """
+    if submitted and any((root.parent / name).exists() for name in OF_A_COURSE):
+        return Assignments(frozenset(one.name for each in _students(root) for one in each if is_folder(one)), True)
+    students = [each for each in _students(root) if each]
+    formed = list(filter(_as_nbgrader_has_it, students))
+    chosen = {asked} if asked else set()
+    if not (submitted or asked) or 2 * len(formed) <= len(students):
+        return Assignments(frozenset(chosen))
+    folders = [one for each in formed for one in each if is_folder(one)]
+    stamped = 2 * sum(map(is_stamped, folders)) >= len(folders)
+    return Assignments(frozenset(chosen | _shared(folders, stamped)), stamped)
+
+
+def _shared(folders: Sequence[Path], stamped: bool) -> set[str]:
+    """The names that two students have, and those of stamped folders where stamps count."""
+    having = Counter(one.name for one in folders)
+    return {one.name for one in folders if having[one.name] > 1 or (stamped and is_stamped(one))}
+
+
+def _as_nbgrader_has_it(within: Sequence[Path]) -> bool:
+    """Whether a student's folder has folders, and no work beside them that was not stamped."""
+    beside = any(may_be_work(one) for one in within if not is_folder(one))
+    return any(map(is_folder, within)) and (not beside or any(map(is_stamped, within)))
+
+
+def _students(root: Path) -> Iterator[list[Path]]:
+    """What each student of a class handed in: what is in the folder, or a file among others; nothing of what cannot be read."""
+    for one in children(root):
+        if is_folder(one):
+            yield children(one)
+        elif may_be_work(one):
+            yield [one]
+
+
+def is_stamped(folder: Path) -> bool:
+    """Whether nbgrader's time lies there beside something else, or a student's imitation of it."""
+    return is_folder(folder) and os.path.lexists(folder / TIMESTAMP) and len(children(folder)) > 1

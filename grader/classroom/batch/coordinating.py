@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import as_completed
 from dataclasses import dataclass, field, replace
@@ -30,6 +29,7 @@ from grader.judging.rubric import Tiers, load_rubric, load_tiers
 from grader.judging.scoring import refused
 from grader.labs import get_lab
 from grader.model import Device, KernelSource, LabReport, Refusal, Report
+from grader.plain_files import in_brief
 from grader.unusable import Unusable
 
 POLL_SECONDS = 0.25
@@ -90,17 +90,6 @@ class _Read:
     keys: dict[str, str] = field(default_factory=dict)
 
 
-@dataclass
-class _State:
-    progress: BatchProgress = field(default_factory=BatchProgress)
-    works: dict[str, _Work] = field(default_factory=dict)
-    chosen: dict[str, str] = field(default_factory=dict)
-    """By a kernel's text, the key of what this run grades of it."""
-    attempts: dict[tuple[str, str], list[str]] = field(default_factory=dict)
-    read: dict[str, _Read] = field(default_factory=dict)
-    graded: dict[str, Graded] = field(default_factory=dict)
-
-
 @dataclass(frozen=True)
 class GradedClass:
     """What a run comes to: the hand-ins, graded and in order; all hand-ins; and every file that came in."""
@@ -139,28 +128,16 @@ def run_batch(
         hand_ins = on_roster(intake.hand_ins, plan.roster)
         chosen = {hand_in.key: hand_in for hand_in in _chosen(plan, hand_ins)}
         others = [hand_in for hand_in in hand_ins if hand_in.key not in chosen]
-        state = _State(BatchProgress(hand_ins=len(hand_ins)))
-        for hand_in in hand_ins:
-            state.attempts.setdefault((hand_in.student, hand_in.assignment), []).append(hand_in.key)
         with start_engine() as engine:
-            for hand_in, content in itertools.chain(
-                *(_read_all(part, plan.labs, pool, journal) for part in (chosen.values(), others))
-            ):
-                state.read[hand_in.key] = read = _Read(hand_in, content, hand_in.key in chosen)
-                try:
-                    _dispatch(plan, journal, engine, state, read)
-                except Exception as error:  # a kernel that cannot be sent on is its student's alone
-                    if isinstance(error, EngineFailed | JournalFull):
-                        raise
-                    read.content, read.keys = Refusal("not_graded", gave_up(error)), {}
-                state.progress = replace(state.progress, read=state.progress.read + 1)
-                listen(state.progress)
-                _drain(journal, engine, state, 0.0, listen)
-                _collect(plan, state, receive)
-            while len(state.graded) < len(state.read):
-                _drain(journal, engine, state, POLL_SECONDS, listen)
-                _collect(plan, state, receive)
-        graded = [state.graded[hand_in.key] for hand_in in hand_ins]
+            run = _Run(plan, journal, engine, listen, receive, BatchProgress(hand_ins=len(hand_ins)))
+            for hand_in in hand_ins:
+                run.attempts.setdefault((hand_in.student, hand_in.assignment), []).append(hand_in.key)
+            for part in (chosen.values(), others):
+                for hand_in, content in _read_all(part, plan.labs, pool, journal):
+                    run.take(_Read(hand_in, content, hand_in.key in chosen))
+            while len(run.graded) < len(run.read):
+                run.step(POLL_SECONDS)
+        graded = [run.graded[hand_in.key] for hand_in in hand_ins]
         return GradedClass(graded, [*hand_ins, *intake.others], with_ungraded_named(intake.came, graded, plan.labs))
 
 
@@ -216,41 +193,112 @@ def _read_all(
         yield hand_in, content
 
 
-def _dispatch(plan: Plan, journal: Journal, engine: Engine, state: _State, read: _Read) -> None:
-    """Sends each kernel on its way that is neither in the journal nor on its way already; of a hand-in that was not chosen, none."""
-    if isinstance(read.content, Refusal):
-        return
-    for lab_id, source in read.content.submission.labs.items():
-        if isinstance(source, Refusal):
-            continue
-        text = work_key(source)
-        if not read.chosen and text not in state.chosen:
-            read.keys[lab_id] = text
-            if text not in state.works:
-                state.works[text] = _from_journal(journal, source, text, plan.setup.device)
-            continue
-        key = state.chosen[text] = verdict_key(source, plan.setup.device, plan.setup.secrets)
-        read.keys[lab_id] = key
-        if key in state.works:
-            continue
-        state.works[key] = work = _Work(source, plan.setup.device)
-        progress = replace(state.progress, kernels=state.progress.kernels + 1)
-        known = None if plan.regrade else journal.get(key)
-        if known is not None and measured_for(known.report, tiers_of(work.device)):
-            work.report = points_today(known.report, work.device)
-            journal.use(text, key, work.device)
-            state.progress = replace(progress, known=progress.known + 1, graded=progress.graded + 1)
-        else:
-            state.progress = progress
-            engine.submit(key, anonymous(source))
+@dataclass
+class _Run:
+    """A run on its way. attempts: the keys of what a student handed in for an assignment; texts: of the kernels that it grades."""
 
+    plan: Plan
+    journal: Journal
+    engine: Engine
+    listen: Listener
+    receive: Receiver
+    progress: BatchProgress
+    attempts: dict[tuple[str, str], list[str]] = field(default_factory=dict)
+    works: dict[str, _Work] = field(default_factory=dict)
+    texts: set[str] = field(default_factory=set)
+    read: dict[str, _Read] = field(default_factory=dict)
+    graded: dict[str, Graded] = field(default_factory=dict)
 
-def _from_journal(journal: Journal, source: KernelSource, text: str, device: Device) -> _Work:
-    """A kernel that this run does not grade, with the verdict that it has."""
-    known = journal.in_force(text)
-    if known is None:
-        return _Work(source, device, failure=NOT_CHOSEN)
-    return _Work(source, known[1], points_today(known[0].report, known[1]))
+    def take(self, read: _Read) -> None:
+        """Sends the kernels of a hand-in on their way."""
+        self.read[read.hand_in.key] = read
+        try:
+            if isinstance(read.content, Content):
+                self._dispatch(read, read.content)
+        except (EngineFailed, JournalFull):
+            raise
+        except Exception as error:  # a kernel that cannot be sent on is its student's alone
+            read.content, read.keys = Refusal("not_graded", gave_up(error)), {}
+        self._count("read")
+        self.listen(self.progress)
+        self.step(0.0)
+
+    def step(self, seconds: float) -> None:
+        """Takes what the engine has to tell within some seconds, and puts the hand-ins together whose last kernel is known now."""
+        waits = seconds > 0
+        while (event := self.engine.next_event(seconds)) is not None:
+            seconds, waits = 0.0, False
+            if isinstance(event, Reached):
+                self._count(event.stage)
+            else:
+                self._conclude(event)
+            self.listen(self.progress)
+        if waits:
+            self.listen(self.progress)
+        self._collect()
+
+    def _count(self, *stages: str) -> None:
+        self.progress = replace(self.progress, **{stage: getattr(self.progress, stage) + 1 for stage in stages})
+
+    def _dispatch(self, read: _Read, content: Content) -> None:
+        """Sends each kernel on its way that is neither in the journal nor on its way already; of a hand-in that was not chosen, none."""
+        setup, journal = self.plan.setup, self.journal
+        for lab_id, source in content.submission.labs.items():
+            if isinstance(source, Refusal):
+                continue
+            text = work_key(source)
+            grading = read.chosen or text in self.texts
+            key = read.keys[lab_id] = verdict_key(source, setup.device, setup.secrets) if grading else text
+            if grading:
+                self.texts.add(text)
+            if key in self.works:
+                continue
+            work = self.works[key] = _Work(source, setup.device)
+            if not grading:  # it has the verdict that it had
+                if before := journal.in_force(text):
+                    work.device, work.report = before[1], points_today(before[0].report, before[1])
+                else:
+                    work.failure = NOT_CHOSEN
+                continue
+            known = None if self.plan.regrade else journal.get(key)
+            if known is not None and measured_for(known.report, tiers_of(work.device)):
+                work.report = points_today(known.report, work.device)
+                journal.use(text, key, work.device)
+                self._count("kernels", "known", "graded")
+            else:
+                self._count("kernels")
+                self.engine.submit(key, anonymous(source))
+
+    def _conclude(self, event: Done | Failed) -> None:
+        """Keeps what the engine says at last; a verdict is in the journal before anybody hears of it."""
+        work = self.works[event.key]
+        try:
+            if isinstance(event, Done):
+                kept = self.journal.put(event.key, replace(event.report, source=None)).report
+                self.journal.use(work_key(work.source), event.key, work.device)
+                work.report = points_today(kept, work.device)
+            else:
+                work.failure = event.reason
+        except JournalFull:
+            raise
+        except Exception as error:  # a report that cannot be kept is that kernel's alone
+            work.failure = gave_up(error)
+        self._count("failed" if work.failure else "graded")
+
+    def _collect(self) -> None:
+        """Puts the hand-ins together whose last kernel is known now."""
+        for key, read in self.read.items():
+            if key in self.graded or not all(self.works[work].known for work in read.keys.values()):
+                continue
+            try:
+                graded = _graded(self.plan, read, self.works)
+                rehearse(graded)
+            except Exception as error:  # a report that cannot be written is one student's alone
+                graded = _graded(self.plan, replace(read, content=Refusal("not_graded", gave_up(error))), {})
+            self.graded[key] = graded
+            attempts = self.attempts[graded.hand_in.student, graded.hand_in.assignment]
+            if all(attempt in self.graded for attempt in attempts):
+                self.receive([self.graded[attempt] for attempt in attempts])
 
 
 def tiers_of(device: Device) -> Tiers | None:
@@ -262,91 +310,44 @@ def points_today(report: LabReport, device: Device) -> LabReport:
     return with_points(report, load_rubric(), tiers_of(device))
 
 
-def _drain(journal: Journal, engine: Engine, state: _State, seconds: float, listen: Listener) -> None:
-    """Takes what the engine has to tell; a verdict is in the journal before anybody hears of it."""
-    while (event := engine.next_event(seconds)) is not None:
-        seconds = 0.0
-        progress = state.progress
-        if isinstance(event, Reached):
-            count = getattr(progress, event.stage)
-            state.progress = replace(progress, **{event.stage: count + 1})
-        elif isinstance(event, Done):
-            try:
-                work = state.works[event.key]
-                kept = journal.put(event.key, replace(event.report, source=None)).report
-                journal.use(work_key(work.source), event.key, work.device)
-                work.report = points_today(kept, work.device)
-                state.progress = replace(progress, graded=progress.graded + 1)
-            except JournalFull:
-                raise
-            except Exception as error:  # a report that cannot be kept is that kernel's alone
-                state.works[event.key].failure = gave_up(error)
-                state.progress = replace(progress, failed=progress.failed + 1)
-        elif isinstance(event, Failed):
-            state.works[event.key].failure = event.reason
-            state.progress = replace(progress, failed=progress.failed + 1)
-        listen(state.progress)
-    if seconds:
-        listen(state.progress)
-
-
-def _collect(plan: Plan, state: _State, receive: Receiver) -> None:
-    """Puts the hand-ins together whose last kernel is known now."""
-    for key, read in state.read.items():
-        if key not in state.graded and all(state.works[work].known for work in read.keys.values()):
-            try:
-                graded = _graded(plan, read, state.works)
-                rehearse(graded)
-            except Exception as error:  # a report that cannot be written is one student's alone
-                graded = _graded(plan, replace(read, content=Refusal("not_graded", gave_up(error))), {})
-            state.graded[key] = graded
-            attempts = state.attempts[graded.hand_in.student, graded.hand_in.assignment]
-            if all(attempt in state.graded for attempt in attempts):
-                receive([state.graded[attempt] for attempt in attempts])
-
-
 def gave_up(error: Exception) -> str:
     """Why there is no verdict, when the grader itself failed, and what to do."""
-    reason = (str(error).strip().splitlines() or [""])[0][:200]
-    return (
-        f"the grader failed on it ({type(error).__name__}: {reason}); grade it by itself, and report this with its file"
-    )
+    reason = f"{type(error).__name__}: {in_brief(error)}"
+    return f"the grader failed on it ({reason}); grade it by itself, and report this with its file"
 
 
 def _graded(plan: Plan, read: _Read, works: Mapping[str, _Work]) -> Graded:
     """A hand-in's report, put together from the verdicts of its kernels."""
-    hand_in, content = read.hand_in, read.content
-    gpu = plan.setup.device.kind == "cuda"
+    hand_in, content, device = read.hand_in, read.content, plan.setup.device
+    bonus_only, gpu = hand_in.assignment.endswith(BONUS), device.kind == "cuda"
+    if isinstance(content, Refusal):  # nobody began a bonus lab in what cannot be read
+        course = [lab_id for lab_id in plan.labs if get_lab(lab_id).bonus == bonus_only]
+        sources: Mapping[str, KernelSource | Refusal] = dict.fromkeys(course or plan.labs, content)
+        review, notes = [*hand_in.notes, _words_of(content)], hand_in.notes
+    else:
+        sources = content.submission.labs
+        review, notes = [*hand_in.notes, *content.submission.doubts], hand_in.notes + content.submission.notes
     labs: dict[str, LabReport] = {}
-    review = list(hand_in.notes)
-    bonus_only = hand_in.assignment.endswith(BONUS)
-    if isinstance(content, Refusal):
-        course = [  # nobody began a bonus lab in what cannot be read
-            lab_id for lab_id in plan.labs if get_lab(lab_id).bonus == bonus_only
-        ]
-        labs = {lab_id: without_verdict(lab_id, content, gpu=gpu) for lab_id in course or plan.labs}
-        return Graded(hand_in, _report(plan.setup.device, hand_in, labs, ()), (*review, _words_of(content)))
-    device, review = plan.setup.device, [*review, *content.submission.doubts]
-    for lab_id, source in content.submission.labs.items():
+    for lab_id, source in sources.items():
         if isinstance(source, Refusal):
-            if bonus_only and source.status == "not_attempted" and not get_lab(lab_id).bonus:
-                continue
-            labs[lab_id] = without_verdict(lab_id, source, gpu=gpu)
-            if source.status in ("rejected", "not_graded"):
-                review.append(f"{lab_id}: {_words_of(source)}")
+            refusal, kernel = source, None
+        elif (report := (work := works[read.keys[lab_id]]).report) is None:
+            refusal, kernel = Refusal("not_graded", work.failure), source
+        else:
+            labs[lab_id], device = placed(report, source), work.device
+            if report.status in ("crash", "timeout"):
+                review.append(f"{lab_id}: {labs[lab_id].message}")
             continue
-        work = works[read.keys[lab_id]]
-        if work.report is None:
-            refusal = Refusal("not_graded", work.failure)
-            labs[lab_id] = without_verdict(lab_id, refusal, source, gpu=gpu)
+        if bonus_only and refusal.status == "not_attempted" and not get_lab(lab_id).bonus:
+            continue
+        labs[lab_id] = without_verdict(lab_id, refusal, kernel, gpu=gpu)
+        if refusal.status in ("rejected", "not_graded") and refusal is not content:
             review.append(f"{lab_id}: {_words_of(refusal)}")
-            continue
-        labs[lab_id], device = placed(work.report, source), work.device
-        if work.report.status in ("crash", "timeout"):
-            review.append(f"{lab_id}: {labs[lab_id].message}")
-    files = {lab_id: source.path for lab_id, source in content.submission.labs.items() if source.path is not None}
-    report = _report(device, hand_in, labs, content.submission.notes)
-    return Graded(hand_in, report, tuple(review), content.answers, files)
+    whole = Report(submission=hand_in.place, device=device, seed=None, labs=labs, notes=notes)
+    if isinstance(content, Refusal):
+        return Graded(hand_in, whole, tuple(review))
+    files = {lab_id: source.path for lab_id, source in sources.items() if source.path is not None}
+    return Graded(hand_in, whole, tuple(review), content.answers, files)
 
 
 def without_verdict(lab_id: str, refusal: Refusal, source: KernelSource | None = None, *, gpu: bool) -> LabReport:
@@ -357,7 +358,3 @@ def without_verdict(lab_id: str, refusal: Refusal, source: KernelSource | None =
 
 def _words_of(refusal: Refusal) -> str:
     return f"not graded: {refusal.message}" if refusal.status == "not_graded" else refusal.message
-
-
-def _report(device: Device, hand_in: HandIn, labs: Mapping[str, LabReport], notes: tuple[str, ...]) -> Report:
-    return Report(submission=hand_in.place, device=device, seed=None, labs=labs, notes=hand_in.notes + notes)

@@ -5,27 +5,29 @@ from __future__ import annotations
 import csv
 import io
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
-from typing import Literal, get_args
+from typing import NamedTuple, get_args
 from xml.etree import ElementTree
 
 from grader.classroom.batch.accounts import Accounted
-from grader.classroom.batch.marks import CourseMark
 from grader.classroom.batch.platforms import Platform
-from grader.classroom.batch.standing import Graded, Standing
+from grader.classroom.batch.standing import Graded, Part, Standing
 from grader.model import LabReport
 from grader.reporting.atomic import write_whole
 from grader.reporting.document import document
 from grader.reporting.junit import junit
 from grader.reporting.text import cell, json_text
 
-Part = Literal["kernels", "questions", "bonus"]
 PARTS: tuple[Part, ...] = get_args(Part)
 
-HEADER = """student name email section assignment points max_points points_before_lateness days_late extension_days submitted override
-reason bonus_points bonus_max_points question_points question_max_points review"""
+
+class Column(NamedTuple):
+    """What a gradebook has a column for: an assignment's kernels, its questions, or its bonus labs, which count on top."""
+
+    assignment: str
+    part: Part
 
 
 @dataclass(frozen=True)
@@ -37,8 +39,7 @@ class Titles:
     def of(self, column: Column) -> str:
         """A part without a title of its own is named after the title for the kernels, less Canvas's number behind it."""
         base = re.sub(r"\s*\(\d+\)$", "", self.given["kernels"]) if "kernels" in self.given else column.assignment
-        plain = base if column.part == "kernels" else f"{base} ({column.part})"
-        return self.given.get(column.part, plain)
+        return self.given.get(column.part, base if column.part == "kernels" else f"{base} ({column.part})")
 
 
 def write_exports(
@@ -46,17 +47,17 @@ def write_exports(
 ) -> None:
     """Writes grades.csv, canvas.csv, moodle.csv, files.csv, grades.jsonl and junit.xml into `out`."""
     titles = titles or Titles()
-    write_whole(out / "grades.csv", grades_csv(standings))
-    write_whole(out / "canvas.csv", canvas_csv(standings, titles))
-    write_whole(out / "moodle.csv", moodle_csv(standings, titles))
-    write_whole(
-        out / "files.csv", _csv(["file", "fate", "student", "reason"], [[*asdict(one).values()] for one in files])
-    )
-    write_whole(out / "grades.jsonl", grades_jsonl(standings))
-    reports = [
-        replace(standing.graded.report, submission=_name(standing)) for standing in standings if not standing.absent
-    ]
-    write_whole(out / "junit.xml", junit(*reports))
+    reports = [replace(one.graded.report, submission=one.key.removesuffix("/")) for one in standings if not one.absent]
+    texts = {
+        "grades.csv": grades_csv(standings),
+        "canvas.csv": canvas_csv(standings, titles),
+        "moodle.csv": moodle_csv(standings, titles),
+        "files.csv": _csv(["file", "fate", "student", "reason"], [[*asdict(one).values()] for one in files]),
+        "grades.jsonl": grades_jsonl(standings),
+        "junit.xml": junit(*reports),
+    }
+    for name, text in texts.items():
+        write_whole(out / name, text)
 
 
 def rehearse(graded: Graded) -> None:
@@ -66,80 +67,55 @@ def rehearse(graded: Graded) -> None:
     ElementTree.fromstring(junit(graded.report))
 
 
+GRADES: Mapping[str, Callable[[Standing], object]] = {
+    "student": lambda one: one.student,
+    "name": lambda one: one.name,
+    "email": lambda one: (one.person.email if one.person else "") or one.graded.hand_in.email,
+    "section": lambda one: one.person.section if one.person else "",
+    "assignment": lambda one: one.assignment,
+    "points": lambda one: _rounded(one.mark.points),
+    "max_points": lambda one: None if one.absent else _rounded(one.mark.possible),
+    "points_before_lateness": lambda one: _rounded(one.mark.earned),
+    "days_late": lambda one: None if one.absent else one.mark.days_late,
+    "extension_days": lambda one: one.mark.extension_days or None,
+    "submitted": lambda one: one.mark.handed_in and one.mark.handed_in.isoformat(),
+    "override": lambda one: _rounded(one.mark.override),
+    "reason": lambda one: one.mark.reason,
+    "bonus_points": lambda one: _rounded(one.mark.bonus),
+    "bonus_max_points": lambda one: _rounded(one.mark.bonus_possible),
+    "question_points": lambda one: _rounded(one.mark.questions),
+    "question_max_points": lambda one: _rounded(one.mark.questions_possible or None),
+    "review": lambda one: (
+        "nothing was handed in" if one.absent else "; ".join(reason.split("\n")[0] for reason in one.review)
+    ),
+}
+"""The columns of grades.csv; those of each lab follow."""
+
+
 def grades_csv(standings: Sequence[Standing]) -> str:
     """Everything in one table, a row a student and assignment."""
-    labs = _labs(standings)
-    header = HEADER.split()
-    header += [f"{lab}_{part}" for lab in labs for part in ("correctness", "speed", "status")]
-    rows = []
-    for one in standings:
-        mark, person, hand_in = one.mark, one.person, one.graded.hand_in
-        row: list[object] = [
-            one.student,
-            one.name,
-            (person.email if person else "") or hand_in.email,
-            person.section if person else "",
-            one.assignment,
-            _points(mark.points),
-            "" if one.absent else _points(mark.possible),
-            _points(mark.earned),
-            "" if mark.days_late is None or one.absent else mark.days_late,
-            mark.extension_days or "",
-            mark.handed_in.isoformat() if mark.handed_in else "",
-            _points(mark.override),
-            mark.reason,
-            _points(mark.bonus),
-            _points(mark.bonus_possible),
-            _points(mark.questions),
-            _points(mark.questions_possible or None),
-            "nothing was handed in" if one.absent else "; ".join(reason.split("\n")[0] for reason in one.review),
-        ]
-        for lab in labs:
-            report = one.labs.get(lab)
-            row += _lab(report) if report else ["", "", ""]
-        rows.append(row)
+    labs = dict.fromkeys(lab for standing in standings for lab in standing.labs)
+    header = [*GRADES, *(f"{lab}_{part}" for lab in labs for part in ("correctness", "speed", "status"))]
+    rows = [
+        [*(told(one) for told in GRADES.values()), *(field for lab in labs for field in _lab(one.labs.get(lab)))]
+        for one in standings
+    ]
     return _csv(header, rows)
 
 
-def _lab(report: LabReport) -> list[object]:
-    if report.status == "not_graded":
-        return ["", "", report.status]
-    return [_points(report.correctness_points), _points(report.speed_points), report.status]
+def _lab(report: LabReport | None) -> list[object]:
+    if report is None or report.status == "not_graded":
+        return [None, None, report and report.status]
+    return [_rounded(report.correctness_points), _rounded(report.speed_points), report.status]
 
 
-@dataclass(frozen=True)
-class Column:
-    """What a gradebook has a column for: an assignment, its questions, or its bonus labs, which count on top of what is possible."""
-
-    assignment: str
-    part: Part
-
-    def points(self, standing: Standing) -> float | None:
-        mark = standing.mark
-        return {"kernels": mark.points, "questions": mark.questions, "bonus": mark.bonus}[self.part]
-
-    def possible(self, standings: Sequence[Standing]) -> float:
-        """The most points that somebody's hand-in could have."""
-        return max(round(self._most(one.mark), 2) for one in standings if _assignment(one) == self.assignment)
-
-    def _most(self, mark: CourseMark) -> float:
-        if self.part == "kernels":
-            return mark.possible
-        return mark.questions_possible if self.part == "questions" else 0
-
-
-def _columns(standing: Standing) -> list[Column]:
-    """Where a standing's points go: its assignment's column, those of the questions if it was asked, of bonus labs if one was begun."""
-    columns = [] if standing.bonus_only else [Column(_assignment(standing), "kernels")]
-    if standing.mark.questions is not None:
-        columns.append(Column(_assignment(standing), "questions"))
-    if standing.mark.bonus_possible:
-        columns.append(Column(_assignment(standing), "bonus"))
-    return columns
-
-
-def _all_columns(standings: Sequence[Standing]) -> list[Column]:
-    return list(dict.fromkeys(column for standing in standings for column in _columns(standing)))
+def _columns(standings: Sequence[Standing]) -> dict[Column, dict[str, tuple[float | None, float]]]:
+    """The columns in order, each with the points of every student who has some there, and the most that this one could have."""
+    found: dict[Column, dict[str, tuple[float | None, float]]] = {}
+    for one in standings:
+        for part, points in one.parts.items():
+            found.setdefault(Column(one.assignment or "Triton kernels", part), {})[one.student] = points
+    return found
 
 
 def canvas_csv(standings: Sequence[Standing], titles: Titles | None = None) -> str:
@@ -147,9 +123,13 @@ def canvas_csv(standings: Sequence[Standing], titles: Titles | None = None) -> s
 
     Bonus labs are a column of their own with no points possible, which is how Canvas takes extra credit.
     """
-    columns, titles = _all_columns(standings), titles or Titles()
-    rows: list[list[object]] = [["    Points Possible", "", "", "", "", *(one.possible(standings) for one in columns)]]
-    points, numbers = _by_student(standings), _numbers(standings, "canvas")
+    columns, titles = _columns(standings), titles or Titles()
+    most = [
+        0 if column.part == "bonus" else max(round(possible, 2) for _, possible in points.values())
+        for column, points in columns.items()
+    ]
+    rows: list[list[object]] = [["    Points Possible", "", "", "", "", *most]]
+    numbers = _numbers(standings, "canvas")
     for student, one in _first_of_each(standings).items():
         person, number = one.person, numbers.get(student, "")
         if person is not None:
@@ -158,7 +138,7 @@ def canvas_csv(standings: Sequence[Standing], titles: Titles | None = None) -> s
             shown = student.removesuffix(f"_{number}") if number else one.name
             anonymous = one.graded.hand_in.platform == "canvas"
             row = [shown, number, "", "" if number or anonymous else student, ""]
-        rows.append(row + [_points(points.get((student, column))) for column in columns])
+        rows.append(row + [_rounded(points.get(student, (None,))[0]) for points in columns.values()])
     return _csv(["Student", "ID", "SIS User ID", "SIS Login ID", "Section", *map(titles.of, columns)], rows)
 
 
@@ -169,17 +149,16 @@ def moodle_csv(standings: Sequence[Standing], titles: Titles | None = None) -> s
     columns are those of its grading worksheet, from which user names or e-mail addresses can be looked up. Beside a roster a student whom
     only the download names has no user name, and no row.
     """
-    columns, titles = _all_columns(standings), titles or Titles()
-    points, numbers = _by_student(standings), _numbers(standings, "moodle")
-    students = _first_of_each(standings)
+    columns, titles = _columns(standings), titles or Titles()
+    students, numbers = _first_of_each(standings), _numbers(standings, "moodle")
     if any(one.person for one in standings):
         students = {student: one for student, one in students.items() if one.person or student not in numbers}
         numbers = {}
     rows: list[list[object]] = []
     for student, one in students.items():
-        known = [points.get((student, column)) for column in columns]
+        known = [_rounded(points.get(student, (None,))[0]) for points in columns.values()]
         who = [f"Participant {numbers[student]}" if student in numbers else "", one.name] if numbers else [student]
-        rows.append([*who, *("-" if value is None else _points(value) for value in known)])
+        rows.append([*who, *("-" if value is None else value for value in known)])
     names = ["Identifier", "Full name"] if numbers else ["username"]
     return _csv([*names, *map(titles.of, columns)], rows)
 
@@ -198,11 +177,6 @@ def _numbers(standings: Sequence[Standing], platform: Platform) -> dict[str, str
     return {one.student: one.number for one in hand_ins if one.platform == platform and one.number}
 
 
-def _by_student(standings: Sequence[Standing]) -> dict[tuple[str, Column], float | None]:
-    """Points of each student in each column; nothing where the student handed in nothing for it."""
-    return {(one.student, column): column.points(one) for one in standings for column in _columns(one)}
-
-
 def grades_jsonl(standings: Sequence[Standing]) -> str:
     """One line a student and assignment; `report` is the document that `grade --json` writes."""
     lines = []
@@ -216,11 +190,11 @@ def grades_jsonl(standings: Sequence[Standing]) -> str:
             "submitted": mark.handed_in.isoformat() if mark.handed_in else None,
             "days_late": mark.days_late,
             "extension_days": mark.extension_days,
-            "points": _known(mark.points),
-            "override": _known(mark.override),
+            "points": _rounded(mark.points),
+            "override": _rounded(mark.override),
             "reason": mark.reason,
-            "bonus_points": _known(mark.bonus),
-            "question_points": _known(mark.questions),
+            "bonus_points": _rounded(mark.bonus),
+            "question_points": _rounded(mark.questions),
             "questions": _questions(one.graded),
             "review": list(one.review),
             "attempts": 0 if one.absent else 1 + len(one.others),
@@ -230,29 +204,13 @@ def grades_jsonl(standings: Sequence[Standing]) -> str:
     return "".join(f"{line}\n" for line in lines)
 
 
-def _known(value: float | None) -> float | None:
-    return None if value is None else round(value, 2)
-
-
 def _questions(graded: Graded) -> dict[str, dict[str, object]]:
     return {lab: {name: asdict(one) for name, one in found.items()} for lab, found in graded.questions.items()}
 
 
-def _name(standing: Standing) -> str:
-    return f"{standing.student}/{standing.assignment}" if standing.assignment else standing.student
-
-
-def _assignment(standing: Standing) -> str:
-    return standing.assignment or "Triton kernels"
-
-
-def _labs(standings: Sequence[Standing]) -> list[str]:
-    return list(dict.fromkeys(lab for standing in standings for lab in standing.labs))
-
-
-def _points(value: float | None) -> float | str:
-    """Rounded; an empty field, which no gradebook takes for 0, where there is no verdict."""
-    return "" if value is None else round(value, 2)
+def _rounded(value: float | None) -> float | None:
+    """Points; None, in a table an empty field, which no gradebook takes for 0, where there is no verdict."""
+    return None if value is None else round(value, 2)
 
 
 def _csv(header: Sequence[str], rows: Sequence[Sequence[object]]) -> str:

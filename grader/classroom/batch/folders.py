@@ -13,17 +13,16 @@ import re
 import shutil
 import stat
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from grader.classroom.batch.archives import (
+    MAX_ARCHIVES,
     MAX_FILE_BYTES,
     MAX_STUDENT_BYTES,
     RefusedMember,
     UnusableArchive,
-    newest_of,
     notes_on,
-    unpack,
 )
 from grader.classroom.batch.begun import begun_in, is_work, kernels_in
 from grader.labs import all_labs
@@ -49,10 +48,8 @@ notebook w8a8.ipynb goes before zh_w8a8.ipynb and assignment_w8a8.py where sever
 Unpack = Callable[[Path, Path, int], list[RefusedMember]]
 """Unpacks an archive into a folder, at most so many bytes, as `archives.unpack` does."""
 
-
-def unpack_here(archive: Path, target: Path, max_bytes: int) -> list[RefusedMember]:
-    """Unpacks in this process."""
-    return unpack(archive, target, max_bytes=max_bytes)
+Part = tuple[Path, str]
+"""A file, and the name that its student gave it, or a sentence on it."""
 
 
 @dataclass(frozen=True)
@@ -74,38 +71,46 @@ class Unpacking:
         folder.mkdir(parents=True)
         return folder
 
-    def all(self, archives: Sequence[Path], name: str, *, ordered: bool) -> tuple[Path, Mapping[Path, Path], Sources]:
-        """One student's archives, unpacked side by side: the folder, where in it each was unpacked, and which were not.
+    def all(self, archives: Sequence[Path], name: str, *, ordered: bool) -> Sources:
+        """One student's archives, unpacked side by side.
 
-        The newest come first: of files of one name, those count. ordered: the archives come so.
+        The newest come first: of files of one name, those count. ordered: the archives come so, as a platform numbered them; else the
+        files' own times say it.
         """
-        chosen, left = newest_of(list(archives), ordered=ordered)
-        folder, notes = self.fresh(name), list(dict.fromkeys(why for _, why in left))
-        taken: dict[Path, Path] = {}
+        by_time = archives if ordered else sorted(archives, key=lambda archive: -archive.lstat().st_mtime_ns)
+        chosen, others = by_time[:MAX_ARCHIVES], by_time[MAX_ARCHIVES:]
+        why = f"{len(archives)} archives were handed in, only the newest {MAX_ARCHIVES} were unpacked"
+        folder, left, notes = self.fresh(name), [(one, why) for one in others], [why] if others else []
+        unpacked: dict[Path, Path] = {}
         for number, archive in enumerate(chosen):
-            label = archive.stem[:40].replace("_", " ")  # which no platform could have given
-            target = folder / str(number) / label  # never among the files that are copied beside it
+            label = archive.stem[:40].replace("_", " ") + archive.suffix  # which no platform could have given
+            target = folder / str(number) / label
             target.mkdir(parents=True)
             try:
                 notes += notes_on(archive.name, self.unpack(archive, target, self.room // len(chosen)))
-                taken[archive] = target
+                unpacked[archive] = target
             except UnusableArchive as error:
                 left.append((archive, str(error)))
                 notes.append(str(error))
-        return folder, taken, Sources(folder, tuple(taken), tuple(left), tuple(notes))
+        return Sources(folder, (), tuple(left), tuple(notes), unpacked)
 
 
 @dataclass(frozen=True)
 class Sources:
     """What is graded: a folder, None where there are no sources; the files in it as they came; those left out, each with a sentence.
 
-    notes: what has to be said to the student.
+    notes: what has to be said to the student. unpacked: where each archive lies opened.
     """
 
-    root: Path | None
+    root: Path | None = None
     files: tuple[Path, ...] = ()
-    left: tuple[tuple[Path, str], ...] = ()
+    left: tuple[Part, ...] = ()
     notes: tuple[str, ...] = ()
+    unpacked: Mapping[Path, Path] = field(default_factory=dict)
+
+    def archive_of(self, file: Path) -> Path | None:
+        """The archive that a file was in; None for one that came by itself."""
+        return next((archive for archive, at in self.unpacked.items() if file.is_relative_to(at)), None)
 
 
 def children(folder: Path) -> list[Path]:
@@ -134,26 +139,34 @@ def is_archive(path: Path) -> bool:
     return path.suffix.lower() == ".zip"
 
 
-def source_root(folder: Path, unpacking: Unpacking, wanted: Callable[[Path], bool] = is_source) -> Sources:
-    """What to grade of a folder: the sources of the topmost level with a wanted one, and the work below for labs that these have none for.
-
-    If they lie in several folders, or one of them is no plain file, they are copied into one.
-    """
-    chosen: list[tuple[Path, str]] = []
-    clones: dict[Path, list[tuple[Path, str]]] = {}
-    for level in levels(folder):
-        found = _sources_in(level, clones)
+def topmost(levels: Sequence[Sequence[Part]], clones: Sequence[Path]) -> list[Part]:
+    """What to grade: the sources of the topmost level with work, and the work below for labs that these have none for. Where there is no
+    work at all, of a student's repository the files that are not as they were given out, or all; else the topmost sources."""
+    for wanted in (is_work, _is_plain, os.path.lexists):
+        chosen: list[Part] = []
+        for found in levels:
+            if chosen:
+                known = begun_in(file for file, _ in chosen)
+                chosen += [part for part in found if _brings(begun_in([part[0]]), known)]
+            elif any(wanted(file) for file, _ in found):
+                chosen = list(found)
         if chosen:
-            known = begun_in(file for file, _ in chosen)
-            chosen += [part for part in found if _brings(begun_in([part[0]]), known)]
-        elif any(wanted(file) for file, _ in found):
-            chosen = found
-    if clones and not any(is_work(file) for file, _ in chosen):
-        return _work_in(next(iter(clones)), unpacking)
+            return chosen
+        if clones and wanted is is_work:
+            parts = _places(clones[0])
+            return [part for part in parts if not is_given_out(part[0])] or parts
+    return []
+
+
+def gathered(chosen: Sequence[Part], opened: Sources, unpacking: Unpacking, name: str, *, copy: bool) -> Sources:
+    """What is graded of a hand-in, with what is to be said of its archives. If the files lie in several folders, or one of them is no
+    plain file, they are copied into one. copy: even if not, since others' files lie beside them."""
     roots = {file.parent for file, _ in chosen}
-    if len(roots) > 1 or any(file.name != name or not _is_plain(file) for file, name in chosen):
-        return copied(chosen[:MAX_LISTED], unpacking.fresh(folder.name))
-    return Sources(next(iter(roots), None), tuple(file for file, _ in chosen))
+    found = Sources(next(iter(roots), None), tuple(file for file, _ in chosen))
+    if chosen and (copy or len(roots) > 1 or any(file.name != own or not _is_plain(file) for file, own in chosen)):
+        found = copied(chosen[:MAX_LISTED], unpacking.fresh(name))
+    left, notes = found.left + opened.left, opened.notes + found.notes
+    return replace(found, left=left, notes=notes, unpacked=opened.unpacked)
 
 
 def _is_plain(file: Path) -> bool:
@@ -163,24 +176,29 @@ def _is_plain(file: Path) -> bool:
         return False
 
 
-def _sources_in(level: Sequence[Path], clones: dict[Path, list[tuple[Path, str]]]) -> list[tuple[Path, str]]:
-    """The sources of some folders, with names to copy them by; of repositories, which join `clones`, those that were begun, what they
-    lack beside the grader, and nothing that lies deeper in them."""
-    here = [one for one in level if not any(own and one.is_relative_to(clone) for clone, own in clones.items())]
-    new = {clone: _begun_in_repository(clone) for clone in filter(is_repository, here)}
-    clones |= new
-    found = [(file, file.name) for one in here if one not in new for file in children(one) if is_source(file)]
-    return [part for own in new.values() for part in own] + found
+def sources_by_level(folders: Sequence[Path], parts: Sequence[Part] = ()) -> tuple[list[list[Part]], list[Path]]:
+    """The sources among some files and in some folders, in those below and so on, with names to copy them by, and the repositories among
+    these folders: of such a one the files that were begun, what they lack beside the grader, and nothing that lies deeper in it."""
+    found: list[list[Part]] = []
+    clones: dict[Path, list[Part]] = {}
+    for level in levels(*folders):
+        here = [one for one in level if not any(own and one.is_relative_to(clone) for clone, own in clones.items())]
+        new = {clone: _begun_in_repository(clone) for clone in filter(is_repository, here)}
+        clones |= new
+        plain = [(file, file.name) for one in here if one not in new for file in children(one) if is_source(file)]
+        found.append([*itertools.chain(*new.values()), *plain])
+    found[0] += [(file, own) for file, own in parts if is_source(Path(own)) or file.is_symlink()]
+    return found, list(clones)
 
 
-def _begun_in_repository(repository: Path) -> list[tuple[Path, str]]:
-    """The files of a repository that are not as they were given out, with names that tell their places; none where all are stubs. And
-    what lies beside the grader."""
-    files = _places(repository)
-    begun = [] if all(map(without_work, files)) else [file for file in files if not is_given_out(file)]
-    known = begun_in(begun)
+def _begun_in_repository(repository: Path) -> list[Part]:
+    """The files of a repository that are not as they were given out; none where all are stubs. And what lies beside the grader."""
+    parts = _places(repository)
+    stubs = all(without_work(file) for file, _ in parts)
+    begun = [] if stubs else [part for part in parts if not is_given_out(part[0])]
+    known = begun_in(file for file, _ in begun)
     beside = [file for file in children(repository) if is_source(file) and _brings(begun_in([file]), known)]
-    return [*((file, _name_in_place(file, repository)) for file in begun), *((file, file.name) for file in beside)]
+    return [*begun, *((file, file.name) for file in beside)]
 
 
 def _brings(begun: set[str], known: set[str]) -> bool:
@@ -198,14 +216,17 @@ def why_unread(path: Path) -> str:
     """Why what may be work is none of the files that are graded."""
     if any(part.startswith(".") for part in path.parts[-2:]):
         return "it is hidden"
+    if path.is_symlink():
+        return "it is a link"
     if is_source(path):
         return "files of another folder are graded"
     return "it is an archive beside files that are graded" if is_archive(path) else "it is no .py, .ipynb or .zip file"
 
 
-def archives_in(folder: Path) -> list[Path]:
-    """The archives in it and in the folders below."""
-    return [child for level in levels(folder) for held in level for child in children(held) if is_archive(child)]
+def archives_in(folders: Sequence[Path], parts: Sequence[Part]) -> list[Path]:
+    """The archives in some folders and in those below, and among some files."""
+    found = [child for level in levels(*folders) for held in level for child in children(held) if is_archive(child)]
+    return found + [file for file, own in parts if is_archive(Path(own)) and not file.is_symlink()]
 
 
 def are_of_several(hand_ins: Iterable[Path]) -> bool:
@@ -227,9 +248,9 @@ def are_of_several(hand_ins: Iterable[Path]) -> bool:
     return False
 
 
-def levels(folder: Path) -> Iterator[list[Path]]:
-    """The folder, the folders in it, those in these, and so on."""
-    level = [folder]
+def levels(*folders: Path) -> Iterator[list[Path]]:
+    """The folders, the folders in them, those in these, and so on."""
+    level = list(folders)
     for _ in range(DEEPEST):
         yield level
         level = [_within(child) for held in level for child in _folders_in(held)][:MAX_FOLDERS]
@@ -256,19 +277,10 @@ def is_repository(folder: Path) -> bool:
     return os.path.isdir(folder / "grader") and any(_plain_folder(folder, place) for place in PLACES)
 
 
-def _work_in(repository: Path, unpacking: Unpacking) -> Sources:
-    """The files of a student's repository in which nothing was begun: those that are not as they were given out, or all."""
-    files = _places(repository)
-    changed = [file for file in files if not is_given_out(file)]
-    return copied(
-        [(file, _name_in_place(file, repository)) for file in changed or files], unpacking.fresh(repository.name)
-    )
-
-
-def _places(repository: Path) -> list[Path]:
-    """The sources that students are to change."""
-    places = [repository / place for place in PLACES if _plain_folder(repository, place)]
-    return [file for place in places for file in children(place) if is_source(file)]
+def _places(repository: Path) -> list[Part]:
+    """The sources that students are to change, with names that tell their places."""
+    places = [(repository / place, prefix) for place, prefix in PLACES.items() if _plain_folder(repository, place)]
+    return [(file, prefix + file.name) for place, prefix in places for file in children(place) if is_source(file)]
 
 
 def _plain_folder(repository: Path, place: str) -> bool:
@@ -295,27 +307,22 @@ def without_work(file: Path) -> bool:
     return is_given_out(file) or (bool(kernels_in([file])) and not is_work(file))
 
 
-def _name_in_place(file: Path, repository: Path) -> str:
-    return PLACES[file.parent.relative_to(repository).as_posix()] + file.name
-
-
-def copied(files: Iterable[tuple[Path, str]], folder: Path) -> Sources:
-    """Copies plain files into a folder, each under the name beside it."""
+def copied(files: Iterable[Part], folder: Path) -> Sources:
+    """Copies plain files into a folder, each under the name beside it; what has work before what has none."""
     taken: list[Path] = []
-    left: list[tuple[Path, str]] = []
-    known, searched, placed = set[str](), 0, dict[Path, Path]()
-    for file, name in files:
+    left: list[Part] = []
+    known, searched = set[str](), 0
+    for file, name in sorted(files, key=lambda part: without_work(part[0])):
         target = folder / _fitting("", Path(name).name)
-        if target.exists() and without_work(target) and not without_work(file):
-            target.unlink()
-            before = placed.pop(target)
-            taken.remove(before)
-            left.append((before, f"{before.name} is a stub, or as it was given out; another of that name counts"))
-            known, searched = begun_in(taken), len(taken)
+        other = file.name if file.name != target.name else f"that of {file.parent.name}"
+        again = f"{target.name} was handed in more than once; {other} was left out"
         if target.exists():
+            if without_work(file) and not without_work(target):
+                again = f"{file.name} is a stub, or as it was given out; another of that name counts"
             known, searched = known | begun_in(taken[searched:]), len(taken)
             if not begun_in([file]) <= known:  # the work for another lab
-                parts = (f"{file.parent.name[:20]}_", *(f"{number}_" for number in range(MAX_LISTED)))
+                within = file.parent.name.removesuffix(".zip")[:20]
+                parts = (f"{within}_", *(f"{number}_" for number in range(MAX_LISTED)))
                 named = (folder / _fitting(part, target.name) for part in parts)
                 target = next(one for one in named if not one.exists())
         try:
@@ -324,13 +331,11 @@ def copied(files: Iterable[tuple[Path, str]], folder: Path) -> Sources:
             elif file.stat().st_size > MAX_FILE_BYTES:
                 left.append((file, f"{file.name} has more than {MAX_FILE_BYTES >> 20} MB and was left out"))
             elif target.exists():
-                other = file.name if file.name != target.name else f"that of {file.parent.name}"
-                left.append((file, f"{target.name} was handed in more than once; {other} was left out"))
+                left.append((file, again))
             else:
                 with opened_plain(file) as source, target.open("wb") as copy:
                     shutil.copyfileobj(source, copy)
                 taken.append(file)
-                placed[target] = file
         except UnreadableFile as error:
             left.append((file, str(error)))
         except PermissionError as error:

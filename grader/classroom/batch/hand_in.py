@@ -50,6 +50,6 @@ class HandIn:
         """Names the hand-in in one run."""
         return f"{self.student}/{self.assignment}/{self.place}"
 
-    def of(self, login: str) -> Self:
-        """The same under a login."""
-        return replace(self, student=login, label=self.student)
+    def noting(self, *sentences: str) -> Self:
+        """The same, with more that has to be said to the student."""
+        return replace(self, notes=(*self.notes, *sentences))

@@ -10,22 +10,32 @@ import errno
 import os
 import re
 import unicodedata
-from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections import Counter, defaultdict
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 from typing import Any
 
 from grader.classroom.batch.accounts import Came, everything_below, with_unread_named
-from grader.classroom.batch.archives import MAX_STUDENT_BYTES, MAX_TOTAL_BYTES, RefusedMember, UnusableArchive, notes_on
-from grader.classroom.batch.assignments import TIMESTAMP, Assignments, assignments_in, is_stamped
-from grader.classroom.batch.begun import begun_in, is_work, kernels_in
+from grader.classroom.batch.archives import (
+    MAX_STUDENT_BYTES,
+    MAX_TOTAL_BYTES,
+    RefusedMember,
+    UnusableArchive,
+    notes_on,
+    unpack,
+)
+from grader.classroom.batch.begun import is_work, kernels_in
 from grader.classroom.batch.class_folder import (
     GRADESCOPE_METADATA,
     SUBMITTED,
+    TIMESTAMP,
+    Assignments,
+    assignments_in,
     class_in,
     is_one_students,
+    is_stamped,
     share_named,
     telling,
     unwrapped,
@@ -33,20 +43,21 @@ from grader.classroom.batch.class_folder import (
 )
 from grader.classroom.batch.folders import (
     MAX_LISTED,
+    Part,
     Sources,
     Unpack,
     Unpacking,
     archives_in,
     are_of_several,
     children,
-    copied,
+    gathered,
     is_archive,
     is_folder,
     is_repository,
     may_be_work,
     nothing_to_grade,
-    source_root,
-    unpack_here,
+    sources_by_level,
+    topmost,
     unreadable,
     why_unread,
     without_work,
@@ -57,16 +68,17 @@ from grader.classroom.batch.platforms import Named, Platform, named
 from grader.classroom.batch.times import committed, modified, moment, timestamp
 from grader.classroom.batch.workers import WorkFailed
 from grader.labs import all_labs
-from grader.plain_files import in_words, opened_plain
+from grader.plain_files import in_brief, opened_plain
 from grader.reading.files import is_source
 from grader.unusable import Unusable
 
 MAX_ASSIGNMENTS = 50
 """Folders of one student that are taken for assignments."""
 
-PLUGIN, FILED = re.compile(r"_assignsubmission_[a-z]+"), "_assignsubmission_file"
-"""Of Moodle's names: what a student handed in with some plugin, such as onlinetext, and as files."""
+FILED = "_assignsubmission_file"
+"""In Moodle's names: what a student handed in as files, and not with another plugin such as onlinetext."""
 MAX_METADATA_BYTES = 64 << 20
+DISK_FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 FEW = 5
 """Files that a sentence names."""
 TWICE_SPELLED = "two folders or files have this name, one with accents as characters of their own; they are taken to be one student's"
@@ -81,7 +93,7 @@ class Intake:
     came: tuple[Came, ...]
 
 
-def collect(path: Path, workspace: Path, *, assignment: str | None = None, unpack: Unpack = unpack_here) -> Intake:
+def collect(path: Path, workspace: Path, *, assignment: str | None = None, unpack: Unpack = unpack) -> Intake:
     """Every hand-in below `path`, and every file there; archives are unpacked below `workspace`.
 
     `assignment`: of nbgrader's folders only this one. What goes wrong with one hand-in costs that one. Raises
@@ -100,7 +112,7 @@ def collect(path: Path, workspace: Path, *, assignment: str | None = None, unpac
     if not any(hand_in.taken or hand_in.failed for hand_in in found):
         raise Unusable(_nothing_recognised(path, found, came))
     whole = sorted(
-        with_unread_named(_with_numbers_apart(_with_own_numbers(_each_of_an_assignment(found, assignment))), came),
+        with_unread_named(_apart(_each_of_an_assignment(found, assignment)), came),
         key=lambda one: (one.student, one.assignment, ordered(one.submitted), one.place),
     )
     others = [one for one in whole if assignment is not None and one.assignment not in ("", assignment)]
@@ -121,7 +133,7 @@ def _each_of_an_assignment(found: Sequence[HandIn], assignment: str | None) -> l
         if one.assignment or not known:
             placed.append(one)
         elif one.taken and len(known) > 1:
-            placed.append(replace(one, notes=(*one.notes, note)))
+            placed.append(one.noting(note))
         else:
             placed += [replace(one, assignment=name) for name in known]
     return placed
@@ -136,45 +148,33 @@ def _nothing_recognised(path: Path, found: Sequence[HandIn], came: Sequence[Came
     )
 
 
-def _with_own_numbers(hand_ins: Sequence[HandIn]) -> list[HandIn]:
-    """A platform's number that stands beside several names is nobody's: one of them was read wrongly, or was changed, and whose it is
-    cannot be told. Then the name is all that is known."""
-    called: dict[tuple[str, str], set[str]] = {}
-    for one in hand_ins:
-        if one.platform in ("canvas", "moodle") and one.number:
-            called.setdefault((one.platform, one.number), set()).add(unicodedata.normalize("NFC", one.student))
+def _apart(hand_ins: Sequence[HandIn]) -> list[HandIn]:
+    """The hand-ins by their students, a name's letters composed: whom a platform gave one name and different numbers are different ones.
+
+    A platform's number that stands beside several names is nobody's: one of them was read wrongly, or was changed, and whose it is cannot
+    be told. Then the name is all that is known.
+    """
+    composed = [replace(one, student=unicodedata.normalize("NFC", one.student)) for one in hand_ins]
+    names, spelled, numbers = (defaultdict[Any, set[str]](set) for _ in range(3))
+    for one, before in zip(composed, hand_ins, strict=True):
+        names[one.platform, one.number].add(one.student)
+        spelled[one.student].add(before.student)
     found = []
-    for one in hand_ins:
-        names = sorted(called.get((one.platform, one.number), ()))
-        if len(names) > 1:
-            known = f"{one.platform.capitalize()}'s number {one.number}"
-            note = f"{known} stands beside several names ({', '.join(names[:FEW])}), so it is taken for nobody's"
-            name = one.name or one.student.removesuffix(f"_{one.number}")
-            place = f"{one.place}, {one.student}"
-            one = replace(one, number="", reply="", place=place, name=name, notes=(*one.notes, note))
-        found.append(one)
-    return found
-
-
-def _with_numbers_apart(hand_ins: Sequence[HandIn]) -> list[HandIn]:
-    """Students whom a platform gave one name and different numbers are different students; a name's letters may be composed or not."""
-    composed = [unicodedata.normalize("NFC", one.student) for one in hand_ins]
-    spelled = Counter(
-        student for student, _ in {(student, one.student) for student, one in zip(composed, hand_ins, strict=True)}
-    )
-    hand_ins = [
-        replace(one, student=student, notes=(*one.notes, *([TWICE_SPELLED] if spelled[student] > 1 else [])))
-        for student, one in zip(composed, hand_ins, strict=True)
-    ]
-    numbers: dict[str, set[str]] = {}
-    for one in hand_ins:
-        numbers.setdefault(one.student, set()).add(one.number)
-    shared = {student for student, found in numbers.items() if len(found - {""}) > 1}
+    for one in composed:
+        beside = sorted(names[one.platform, one.number])
+        notes = (TWICE_SPELLED,) if len(spelled[one.student]) > 1 else ()
+        if one.platform in ("canvas", "moodle") and one.number and len(beside) > 1:
+            known = f"{one.platform.capitalize()}'s number {one.number} stands beside several names ({', '.join(beside[:FEW])})"
+            name, place = one.name or one.student.removesuffix(f"_{one.number}"), f"{one.place}, {one.student}"
+            notes = (f"{known}, so it is taken for nobody's", *notes)
+            one = replace(one, number="", reply="", place=place, name=name)
+        found.append(replace(one, notes=one.notes + notes))
+        numbers[one.student] |= {one.number} - {""}
     return [
         replace(one, student=f"{one.student} ({one.number})", name=one.student)
-        if one.student in shared and one.number
+        if one.number and len(numbers[one.student]) > 1
         else one
-        for one in hand_ins
+        for one in found
     ]
 
 
@@ -188,16 +188,12 @@ def _guarded(whole: HandIn, take: Callable[[], list[HandIn]]) -> list[HandIn]:
     try:
         return take()
     except Exception as error:  # file systems and archives raise what they like
-        reason = (in_words(error).splitlines() or [""])[0][:200]
-        advice = (
-            "free some space and run the same command again" if _disk_full(error) else "grade it by itself to see why"
+        full = isinstance(error, OSError) and (not error.errno or error.errno in DISK_FULL)
+        advice = "free some space and run the same command again" if full else "grade it by itself to see why"
+        found = (
+            in_brief(error) if isinstance(error, WorkFailed) else f"{type(error).__name__}: {in_brief(error)}; {advice}"
         )
-        found = reason if isinstance(error, WorkFailed) else f"{type(error).__name__}: {reason}; {advice}"
         return [replace(whole, failed=f"the hand-in could not be taken in: {found}")]
-
-
-def _disk_full(error: Exception) -> bool:
-    return isinstance(error, OSError) and (not error.errno or error.errno in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG))
 
 
 # ---------------------------------------------------------------- whose is what lies in the folder of a class
@@ -215,22 +211,22 @@ def _folder(root: Path, unpacking: Unpacking, asked: str | None, called: str = "
     platforms: tuple[Platform, ...] = ("moodle", "canvas") if of_canvas else ("moodle",)
     found: list[HandIn] = []
     for whole, own in _of_files(files, list(filter(is_folder, within))):
-        found += _guarded(whole, partial(_gathered, whole, own, unpacking))
-    others = [folder for folder in within if PLUGIN.search(folder.name) and FILED not in folder.name]
-    typed = {folder: folder.with_name(PLUGIN.sub(FILED, folder.name, count=1)) for folder in others}
-    for folder in filter(is_folder, within):
-        if is_folder(typed.get(folder, root / FILED)):  # what was typed beside files is of one hand-in with these
-            continue
-        holds = (folder, *(one for one, filed in typed.items() if filed == folder))
-        whole = HandIn(folder.name, "", folder.name, folder, holds=holds)
-        if name := named(folder.name, *platforms):
+        found += _guarded(whole, partial(_chosen, whole, unpacking, parts=own))
+    together: dict[object, list[Path]] = {}
+    for folder in sorted(filter(is_folder, within), key=lambda one: FILED not in one.name):
+        name = named(folder.name, "moodle")  # what was typed beside files is of one hand-in with these
+        together.setdefault((name.student, name.number) if name else folder, []).append(folder)
+    for folders in together.values():
+        first = folders[0]
+        whole = HandIn(first.name, "", first.name, first, holds=tuple(folders))
+        if name := named(first.name, *platforms):
             reply = name.reply if name.platform == "moodle" else ""
             whole = replace(whole, student=name.student, platform=name.platform, number=name.number, reply=reply)
         found += _guarded(whole, partial(_student, whole, assignments, unpacking))
     return found
 
 
-def _of_files(files: Sequence[Path], folders: Sequence[Path]) -> Iterator[tuple[HandIn, list[tuple[Path, str]]]]:
+def _of_files(files: Sequence[Path], folders: Sequence[Path]) -> Iterator[tuple[HandIn, list[Part]]]:
     """Each student's files that lie side by side with those of others, and their own names for them: a platform names all of them, and
     one odd name among those of a plain class is none. folders: what lies beside them."""
     works = [file for file in files if is_source(file) or is_archive(file)]
@@ -240,7 +236,7 @@ def _of_files(files: Sequence[Path], folders: Sequence[Path]) -> Iterator[tuple[
     return _by_platform(names) if names and of_platform else _by_stem(works)
 
 
-def _by_stem(files: Sequence[Path]) -> Iterator[tuple[HandIn, list[tuple[Path, str]]]]:
+def _by_stem(files: Sequence[Path]) -> Iterator[tuple[HandIn, list[Part]]]:
     """Without a platform a file is named after its student."""
     by_stem: dict[str, list[Path]] = {}
     for file in files:
@@ -249,16 +245,13 @@ def _by_stem(files: Sequence[Path]) -> Iterator[tuple[HandIn, list[tuple[Path, s
         parts = [own]  # of one hand-in, unless two of them have the same kernel, or nobody knows what they have
         if any(map(is_archive, own)) or sum(len(kernels_in([file])) for file in own) > len(kernels_in(own)):
             parts = [[file] for file in own]
-        yield from map(_of_stem, parts)
+        for part in parts:
+            at = max((time for file in part if (time := modified(file))), default=None)
+            whole = HandIn(part[0].stem, "", part[0].name, part[0], at, holds=tuple(part), by_disk=True)
+            yield whole, [(file, file.name) for file in part]
 
 
-def _of_stem(own: Sequence[Path]) -> tuple[HandIn, list[tuple[Path, str]]]:
-    at = max((time for file in own if (time := modified(file))), default=None)
-    whole = HandIn(own[0].stem, "", own[0].name, own[0], at, holds=tuple(own), by_disk=True)
-    return whole, [(file, file.name) for file in own]
-
-
-def _by_platform(names: Sequence[tuple[Named, Path]]) -> Iterator[tuple[HandIn, list[tuple[Path, str]]]]:
+def _by_platform(names: Sequence[tuple[Named, Path]]) -> Iterator[tuple[HandIn, list[Part]]]:
     """Of two of a student's files with one name the later counts."""
     of_moodle = [found.platform == "moodle" for found, _ in names]
     platform: Platform = "moodle" if 2 * sum(of_moodle) > len(names) else "canvas"
@@ -266,31 +259,31 @@ def _by_platform(names: Sequence[tuple[Named, Path]]) -> Iterator[tuple[HandIn, 
     for _, file in names:  # what one student called a file may be a name of another platform's
         if found := named(file.name, platform):
             groups.setdefault((unicodedata.normalize("NFC", found.student), found.number), []).append((found, file))
-    for group in map(_with_own_names, groups.values()):
+    for group in groups.values():
         group.sort(key=lambda one: -one[0].attachment)
-        last, late = group[0][0], any(found.late for found, _ in group)
-        whole = HandIn(
-            last.student, "", last.submission, group[0][1], None, late=late, platform=platform, number=last.number
-        )
+        last, parts = group[0][0], [(file, found.file) for found, file in group]
+        if platform == "canvas":  # what is handed in again it calls w8a8-1.py where there was a w8a8.py
+            plain = [re.sub(r"-\d+(?=\.\w+$)", "", name) for _, name in parts]
+            again = Counter(plain)
+            parts = [(file, own if again[own] > 1 else name) for own, (file, name) in zip(plain, parts, strict=True)]
         notes = tuple(
             f"{file.name} may also be Canvas user {found.attachment}'s, if the name of the student or group ends with _{found.number}"
             for found, file in group
-            if found.platform == "canvas" and re.match(r"\d+_.", found.file)
+            if platform == "canvas" and re.match(r"\d+_.", found.file)
         )
-        yield (
-            replace(whole, reply=last.reply, holds=tuple(file for _, file in group), notes=notes[:FEW]),
-            [(file, found.file) for found, file in group],
+        whole = HandIn(
+            last.student,
+            "",
+            last.submission,
+            parts[0][0],
+            notes=notes[:FEW],
+            late=any(found.late for found, _ in group),
+            platform=platform,
+            number=last.number,
+            holds=tuple(file for file, _ in parts),
+            reply=last.reply,
         )
-
-
-def _with_own_names(group: Sequence[tuple[Named, Path]]) -> list[tuple[Named, Path]]:
-    """With the names that students gave: what is handed in again Canvas calls w8a8-1.py where there was a w8a8.py."""
-    plain = [re.sub(r"-\d+(?=\.\w+$)", "", found.file) for found, _ in group]
-    again = {name for name, count in Counter(plain).items() if count > 1}
-    return [
-        (replace(found, file=name), file) if found.platform == "canvas" and name in again else (found, file)
-        for name, (found, file) in zip(plain, group, strict=True)
-    ]
+        yield whole, [(file, name) for file, name in parts if not name.startswith(".")]
 
 
 def _student(whole: HandIn, assignments: Assignments, unpacking: Unpacking) -> list[HandIn]:
@@ -304,7 +297,7 @@ def _student(whole: HandIn, assignments: Assignments, unpacking: Unpacking) -> l
     stamped = assignments.stamped and any(map(is_stamped, folders))  # by nbgrader, so that sources beside it are none
     chosen = [folder for folder in folders if folder.name in assignments.names]
     if whole.platform or not chosen or (any(map(is_source, within)) and not stamped):
-        return _one(whole, unpacking)
+        return _chosen(whole, unpacking, whole.holds)
     unpacking = replace(unpacking, room=MAX_STUDENT_BYTES // min(len(chosen), MAX_ASSIGNMENTS))
     found: list[HandIn] = []
     for folder in chosen[:MAX_ASSIGNMENTS]:
@@ -313,7 +306,7 @@ def _student(whole: HandIn, assignments: Assignments, unpacking: Unpacking) -> l
             whole, assignment=folder.name, place=f"{whole.place}/{folder.name}", path=folder, holds=(folder, *loose)
         )
         one = _at_its_time(one) if assignments.stamped else replace(one, submitted=None)
-        found += _guarded(one, partial(_one, one, unpacking))
+        found += _guarded(one, partial(_chosen, one, unpacking, [folder]))
     return found
 
 
@@ -341,20 +334,17 @@ def _gradescope(root: Path, unpacking: Unpacking) -> list[HandIn]:
             known: Any = yaml.safe_load(file.read(MAX_METADATA_BYTES).decode("utf-8"))
         entries = [(str(name), entry if isinstance(entry, dict) else {}) for name, entry in known.items()]
     except (OSError, ValueError, yaml.YAMLError, AttributeError, RecursionError) as error:
-        reason = (str(error).splitlines() or [type(error).__name__])[0]
-        raise Unusable(f"{GRADESCOPE_METADATA} cannot be read ({reason}); download the export again") from None
-    whose: dict[str, set[tuple[str, ...]]] = {}
-    for _, entry in entries:
-        for sid, *others in _submitters(entry):
-            whose.setdefault(sid, set()).add(tuple(others))
-    addresses = {address for _, entry in entries for _, address, _ in _submitters(entry)}
+        raise Unusable(f"{GRADESCOPE_METADATA} cannot be read ({in_brief(error)}); download the export again") from None
+    people = {person for _, entry in entries for person in _submitters(entry)}
+    sharing = Counter(sid for sid, _, _ in people)
+    addresses = {address for _, address, _ in people}
     found: list[HandIn] = []
     for name, entry in entries:
         folder, at = root / Path(name).name, moment(entry.get(":created_at"))
         whole = HandIn(name, "", name, folder, at, platform="gradescope", holds=(folder,), read=(metadata,))
         for one in _guarded(whole, partial(_listed, whole, unpacking)):
             for sid, email, full in _submitters(entry) or [("", "", "")]:
-                own = "" if len(whose.get(sid, ())) > 1 or sid in addresses - {email} else sid
+                own = "" if sharing[sid] > 1 or sid in addresses - {email} else sid
                 number = own or ("" if email else name)
                 found.append(replace(one, student=own or email or full or name, number=number, name=full, email=email))
     return found
@@ -371,7 +361,7 @@ def _listed(whole: HandIn, unpacking: Unpacking) -> list[HandIn]:
     """An entry of submission_metadata.yml; what has nothing to grade is refused."""
     if not whole.path.is_dir():
         return [replace(whole, refused=f"{whole.place} is listed in {GRADESCOPE_METADATA}, but its folder is missing")]
-    (found,) = _one(whole, unpacking)
+    (found,) = _chosen(whole, unpacking, whole.holds)
     refused = "" if found.taken else found.refused or nothing_to_grade(whole.place, children(whole.path))
     return [replace(found, place=whole.place, refused=refused)]
 
@@ -379,92 +369,83 @@ def _listed(whole: HandIn, unpacking: Unpacking) -> list[HandIn]:
 # ---------------------------------------------------------------- what is graded of it
 
 
-def _one(hand_in: HandIn, unpacking: Unpacking) -> list[HandIn]:
-    """The hand-in that a folder holds: the topmost sources with work in them, else what is in its archives, else the topmost sources."""
-    folder, notes = hand_in.path, hand_in.notes
-    if refused := why_of_others(folder):
-        return [replace(hand_in, refused=refused)]
-    within = children(folder)
-    if len(within) >= MAX_LISTED:
-        notes = (*notes, f"{folder.name} holds {MAX_LISTED} entries or more")
-    found = source_root(folder, unpacking, is_work)
-    known = begun_in(found.files)
-    if archives := archives_in(folder):
-        place = f"{hand_in.place}/{archives[0].name}"
-        parts = [(file, file.name) for file in (*archives, *(found.files or filter(is_source, within)))]
-        (whole,) = _gathered(replace(hand_in, place=place, path=archives[0], notes=notes), parts, unpacking)
-        if found.root is None:
-            return [whole]
-        if not whole.refused and begun_in(filter(is_source, children(whole.path))) > known:
-            return [replace(whole, place=hand_in.place)]
-    if found.root is None:
-        found = source_root(folder, unpacking)
-    if found.root is None and found.left:
-        return [replace(hand_in, refused="; ".join(found.notes), left=found.left, notes=notes)]
-    if found.root is None:
-        nothing = nothing_to_grade(folder.name, [child for child in within if child not in hand_in.read])
-        found = replace(found, root=folder, notes=(*found.notes, nothing))
-    assert found.root is not None
-    return [replace(hand_in, path=found.root, taken=found.files, left=found.left, notes=found.notes + notes)]
-
-
-def _gathered(hand_in: HandIn, parts: Sequence[tuple[Path, str]], unpacking: Unpacking) -> list[HandIn]:
-    """The hand-in that several files are together, copied under these names into a folder of their own, with what archives hold.
+def _chosen(
+    hand_in: HandIn, unpacking: Unpacking, folders: Sequence[Path] = (), parts: Sequence[Part] = ()
+) -> list[HandIn]:
+    """The hand-in that folders are, or files that lie among others': its topmost sources with work in them, else what is in its archives,
+    else its topmost sources.
 
     Platforms pack anew for each download, and some stamp files with that time: it says nothing of when they were handed in.
     """
-    parts = [(file, name) for file, name in parts if not name.startswith(".")]
-    archives = [file for file, name in parts if is_archive(Path(name)) and not file.is_symlink()]
-    folder, unpacked, opened = unpacking.all(
-        archives, f"{hand_in.student} {hand_in.place}", ordered=bool(hand_in.platform)
-    )
-    if refused := why_of_others(folder):
-        return [replace(hand_in, refused=refused, left=tuple((file, refused) for file, _ in parts))]
-    own = copied([(file, name) for file, name in parts if is_source(Path(name)) or file.is_symlink()], folder)
-    inside = source_root(folder, unpacking, is_work)
-    inside = inside if inside.root else source_root(folder, unpacking)
-    notes = own.notes + opened.notes
-    refused = "" if inside.root else "; ".join(notes) or _nothing_in(hand_in, parts, archives, folder)
-    unused = _unused(unpacked, inside, own.files)
-    taken = tuple(one for one in (*own.files, *opened.files) if one not in unused) if inside.root else ()
-    notes = hand_in.notes + (() if refused else notes + inside.notes + _unread_below(folder, inside))
-    left = own.left + opened.left + tuple(unused.items())
-    return [replace(hand_in, path=inside.root or hand_in.path, refused=refused, notes=notes, taken=taken, left=left)]
+    if refused := next(filter(None, map(why_of_others, folders)), ""):
+        return [replace(hand_in, refused=refused)]
+    if full := [folder.name for folder in folders if len(children(folder)) >= MAX_LISTED]:
+        hand_in = hand_in.noting(f"{full[0]} holds {MAX_LISTED} entries or more")
+    archives = archives_in(folders, parts)
+    levels, clones = sources_by_level(folders, parts)
+    name, opened, chosen = f"{hand_in.student} {hand_in.place}", Sources(), topmost(levels, clones)
+    if archives:
+        opened = unpacking.all(archives, name, ordered=bool(hand_in.platform))
+        assert opened.root is not None
+        refused = why_of_others(opened.root)
+        inside, more = ([], []) if refused else sources_by_level([opened.root])
+        whole = topmost([*levels, *inside], [*clones, *more])
+        begun = any(is_work(file) for file, _ in chosen)
+        if folders and begun and not any(opened.archive_of(file) for file, _ in whole):
+            opened = Sources()  # archives that bring nothing to the work beside them are told as not read
+        elif refused:
+            return [replace(hand_in, refused=refused)]
+        else:
+            chosen = whole
+            hand_in = hand_in if parts or begun else replace(hand_in, place=f"{hand_in.place}/{archives[0].name}")
+    found = gathered(chosen, opened, unpacking, name, copy=not folders)
+    if found.root is None:
+        return [_without_sources(hand_in, found, [Path(own) for _, own in parts] or archives, whole=bool(folders))]
+    return [_with_sources(hand_in, found, [file for file, _ in levels[0]])]
 
 
-def _nothing_in(hand_in: HandIn, parts: Sequence[tuple[Path, str]], archives: Sequence[Path], folder: Path) -> str:
-    """The sentence on files without a source: those of the only archive, or the files themselves."""
-    if len(archives) == 1:
-        return nothing_to_grade(archives[0].name, children(folder))
-    return nothing_to_grade(hand_in.place, [Path(name) for _, name in parts])
+def _without_sources(hand_in: HandIn, found: Sources, there: Sequence[Path], *, whole: bool) -> HandIn:
+    """Where nothing can be graded it is refused; in a whole folder without archives nothing is begun, and what is there is told."""
+    place = hand_in.place
+    if len(found.unpacked) == 1:
+        ((archive, at),) = found.unpacked.items()
+        place, there = archive.name, children(at)
+    elif whole and not there:
+        place, there = hand_in.path.name, [one for one in children(hand_in.path) if one not in hand_in.read]
+        if not found.notes:
+            return hand_in.noting(nothing_to_grade(place, there))
+    return replace(hand_in, refused="; ".join(found.notes) or nothing_to_grade(place, there), left=found.left)
 
 
-def _unused(unpacked: Mapping[Path, Path], inside: Sources, own: Sequence[Path]) -> dict[Path, str]:
-    """The archives of which nothing is graded, though something else is, and the files beside archives that are graded instead of them.
-    unpacked: where each lies opened."""
-    if inside.root is None:
-        return {}
-    used = {archive for archive, at in unpacked.items() if any(file.is_relative_to(at) for file in inside.files)}
-    left = {one: f"{one.name} was opened, and nothing in it is graded" for one in unpacked if one not in used}
-    if all(any(file.is_relative_to(at) for at in unpacked.values()) for file in inside.files):
-        left |= {one: f"{one.name} holds no work; what is in an archive is graded" for one in own}
-    return left
+def _with_sources(hand_in: HandIn, found: Sources, top: Sequence[Path]) -> HandIn:
+    """What is graded and what is not, of the files as they came. top: the sources that do not lie deeper, or in an archive."""
+    archive_by_file = {file: found.archive_of(file) for file in found.files}
+    own = [file for file, archive in archive_by_file.items() if archive is None]
+    used = [archive for archive in found.unpacked if archive in archive_by_file.values()]
+    left = [(one, f"{one.name} was opened, and nothing in it is graded") for one in found.unpacked if one not in used]
+    beside = [] if own else [one for one in top if not one.is_symlink()]
+    left += [(one, f"{one.name} holds no work; what is in an archive is graded") for one in beside]
+    told = [why for one, why in left if one in beside and not without_work(one)]
+    hand_in = replace(hand_in, path=found.root or hand_in.path, taken=(*own, *used), left=(*found.left, *left))
+    return hand_in.noting(*found.notes, *told[:FEW], *_unread_in(found))
 
 
-def _unread_below(folder: Path, inside: Sources) -> tuple[str, ...]:
-    """What may be work in a hand-in's unpacked archives and is not graded, a sentence each; of a repository nothing is left over."""
-    if any(is_repository(place) for file in inside.files for place in file.parents):
+def _unread_in(found: Sources) -> tuple[str, ...]:
+    """What may be work in a hand-in's archives and is not graded, a sentence each; of a repository nothing is left over."""
+    if any(is_repository(place) for file in found.files if found.archive_of(file) for place in file.parents):
         return ()
-    told = {*inside.files, *(path for path, _ in inside.left)}
-    files = [one for one in everything_below(folder) if one.path and not one.systems and may_be_work(one.path)]
-    untold = [one for one in files if one.path and one.path not in told and not without_work(one.path)]
-    left = [f"{_name_within(one)} was not read: {why_unread(one.path)}" for one in untold if one.path]
+    told = {*found.files, *(path for path, _ in found.left)}
+    left = [
+        f"{archive.name}/{one.name} was not read: {why_unread(one.path)}"
+        for archive, at in found.unpacked.items()
+        for one in everything_below(at)
+        if one.path
+        and one.path not in told
+        and not one.systems
+        and may_be_work(one.path)
+        and not without_work(one.path)
+    ]
     return (*left[:FEW], *([f"{len(left) - FEW} more files were not read"] if len(left) > FEW else []))
-
-
-def _name_within(one: Came) -> str:
-    """A file's place in its archive, which lies unpacked in a numbered folder."""
-    return one.name.partition("/")[2] or one.name
 
 
 # ---------------------------------------------------------------- the archive of a class
@@ -483,28 +464,16 @@ def _archive(path: Path, unpacking: Unpacking, asked: str | None) -> tuple[list[
     came = [*everything_below(top), *(Came(entry.name, None, entry.reason) for entry in refused)]
     folder = unwrapped(top)
     if is_repository(folder) or is_one_students(folder):
-        whole = HandIn(
-            path.stem,
-            "",
-            path.name,
-            folder,
-            modified(path),
-            notes=notes_on(path.name, refused),
-            holds=(top,),
-            by_disk=True,
-        )
-        return [replace(one, notes=(*one.notes, *_perhaps_of_several(folder))) for one in _one(whole, unpacking)], came
+        whole = HandIn(path.stem, "", path.name, folder, modified(path), holds=(top,), by_disk=True)
+        (whole,) = _chosen(whole.noting(*notes_on(path.name, refused)), unpacking, [folder])
+        return [whole.noting(*_perhaps_of_several(folder))], came
     lost = _lost(refused, folder.relative_to(top).parts)
     found = [
-        replace(
-            one,
-            place=f"{path.name}/{one.place}",
-            notes=one.notes + notes_on(path.name, lost.get(one.student, [])),
-        )
+        replace(one, place=f"{path.name}/{one.place}").noting(*notes_on(path.name, lost.get(one.student, [])))
         for one in _folder(folder, unpacking, asked, path.stem if folder == top else "")
     ]
     if note := _perhaps_of_one(path, found):
-        found = [replace(one, notes=(*one.notes, note)) for one in found]
+        found = [one.noting(note) for one in found]
     known = {one.student for one in found}
     for student, entries in lost.items():
         if student not in known:

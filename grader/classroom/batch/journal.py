@@ -6,6 +6,7 @@ they follow from verdicts whenever these are read (grader/judging/points.py).
 
 from __future__ import annotations
 
+import contextlib
 import fcntl
 import hashlib
 import json
@@ -73,7 +74,7 @@ def grader_digest(root: Path = Path(__file__).parents[2]) -> str:
         if name.startswith(SCORING) or path.name in OF_NOTEBOOKS:
             continue
         if name.split("/")[0] not in WITHOUT_A_SAY or name in OF_THE_CLASS:
-            found.update(f"{name}\0{_digest(path.read_text(encoding='utf-8'))}\0".encode())
+            found.update(f"{name}\0{digest_of(path.read_text(encoding='utf-8'))}\0".encode())
     return found.hexdigest()
 
 
@@ -81,7 +82,7 @@ def grader_digest(root: Path = Path(__file__).parents[2]) -> str:
 def code_digest(root: Path = Path(__file__).parents[2]) -> str:
     """The digest of the grader's own code, tables and templates, what gives points apart: what is cheap to find out anew depends on it."""
     files = {path.relative_to(root).as_posix(): path for path in sorted(root.rglob("*")) if path.suffix in ALL_CODE}
-    return _digest(
+    return digest_of(
         "\0".join(
             f"{name}\0{path.read_text(encoding='utf-8')}"
             for name, path in files.items()
@@ -103,12 +104,12 @@ def verdict_key(source: KernelSource, device: Device, secrets: Secrets) -> str:
         device.triton,
         *(["profile"] if source.profile else []),
     ]
-    return _digest(json.dumps(parts))
+    return digest_of(json.dumps(parts))
 
 
 def work_key(source: KernelSource) -> str:
     """The digest of a kernel's text. Where it stood (file, cell, line) does not count."""
-    return _digest(json.dumps([source.lab_id, source.kernel, source.grid, source.module]))
+    return digest_of(json.dumps([source.lab_id, source.kernel, source.grid, source.module]))
 
 
 class Journal:
@@ -146,15 +147,10 @@ class Journal:
     def get(self, key: str) -> StoredVerdict | None:
         """The verdict of this key; None when there is none, or none that is whole."""
         try:
-            row = self._database.execute(
-                "SELECT report, digest, graded_at FROM verdict WHERE key = ?", (key,)
-            ).fetchone()
-        except sqlite3.Error:
-            return None
-        if row is None or _digest(row[0]) != row[1]:
-            return None
-        try:
-            return StoredVerdict(key, from_json(row[0]), row[2])
+            asked = "SELECT report, digest, graded_at FROM verdict WHERE key = ?"
+            row = self._database.execute(asked, (key,)).fetchone()
+            whole = row is not None and digest_of(row[0]) == row[1]
+            return StoredVerdict(key, from_json(row[0]), row[2]) if whole else None
         except Exception:  # a row that this grader cannot read is a kernel to grade, not the end of a batch
             return None
 
@@ -162,7 +158,7 @@ class Journal:
         """Keeps a verdict; when this returns it is on the disk. Raises JournalFull when it is not."""
         text = to_json(report)
         verdict = StoredVerdict(key, report, time.time())
-        row = (key, report.lab_id, verdict.graded_at, _digest(text), text)
+        row = (key, report.lab_id, verdict.graded_at, digest_of(text), text)
         self._write("INSERT OR REPLACE INTO verdict VALUES (?, ?, ?, ?, ?)", row)
         return verdict
 
@@ -221,16 +217,14 @@ class Journal:
     def _salvaged(self) -> dict[str, list[tuple[Any, ...]]]:
         """Whole rows of a damaged journal, by table; the file is put aside."""
         aside = self.path.with_name(f"{self.path.name}.damaged-{int(time.time())}")
-        os.replace(self.path, aside)
-        for suffix in ("-wal", "-shm"):
-            companion = self.path.with_name(self.path.name + suffix)
-            if companion.exists():
-                os.replace(companion, aside.with_name(aside.name + suffix))
+        for suffix in ("", "-wal", "-shm"):
+            with contextlib.suppress(FileNotFoundError):
+                os.replace(f"{self.path}{suffix}", f"{aside}{suffix}")
         rows = {
             table: [row for row in _readable_rows(aside, table) if len(row) == count]
             for table, count in COLUMNS.items()
         }
-        rows["verdict"] = [row for row in rows["verdict"] if _digest(str(row[4])) == row[3]]
+        rows["verdict"] = [row for row in rows["verdict"] if digest_of(str(row[4])) == row[3]]
         self.notes.append(
             f"{self.path.name} was damaged: {len(rows['verdict'])} verdicts could be read, the others are graded again; the damaged "
             f"file is kept as {aside.name}"
@@ -254,12 +248,10 @@ def _locked(path: Path) -> TextIO:
             f"another batch (process {holder}) writes to {path}; wait for it, or give this one a journal of its own "
             "with --journal"
         ) from None
-    try:
+    with contextlib.suppress(OSError):
         file.truncate(0)
         file.write(str(os.getpid()))
         file.flush()
-    except OSError:
-        pass
     return file
 
 
@@ -274,12 +266,9 @@ def opened(path: Path, schema: str) -> sqlite3.Connection:
 
 def _sound(path: Path) -> bool:
     try:
-        database = sqlite3.connect(path)
-        try:
+        with contextlib.closing(sqlite3.connect(path)) as database:
             database.execute("SELECT COUNT(*) FROM verdict WHERE length(report) < 0").fetchone()
             return bool(database.execute("PRAGMA quick_check").fetchone()[0] == "ok")
-        finally:
-            database.close()
     except sqlite3.OperationalError as error:
         return "no such table" in str(error)
     except sqlite3.DatabaseError:
@@ -287,17 +276,10 @@ def _sound(path: Path) -> bool:
 
 
 def _readable_rows(path: Path, table: str) -> Iterator[tuple[Any, ...]]:
-    try:
-        database = sqlite3.connect(path)
-    except sqlite3.Error:
-        return
-    try:
+    with contextlib.suppress(sqlite3.Error), contextlib.closing(sqlite3.connect(path)) as database:
         yield from database.execute(f"SELECT * FROM {table}")
-    except sqlite3.Error:
-        return
-    finally:
-        database.close()
 
 
-def _digest(text: str) -> str:
-    return hashlib.sha256(text.encode()).hexdigest()
+def digest_of(text: str) -> str:
+    """Of any text, one that is no UTF-8 too."""
+    return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()

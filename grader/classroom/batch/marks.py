@@ -61,7 +61,7 @@ class Earned:
 
 
 @dataclass(frozen=True)
-class CourseMark:
+class CourseMark(Earned):
     """The mark of one student in one assignment. `points` is what counts, out of `possible`; None where nothing is known, never 0.
 
     earned: before lateness and override. days_late is None where it cannot be known, and then nothing is taken off. out_of: as in Rules.
@@ -69,17 +69,11 @@ class CourseMark:
     `override` replaces the points of the course's labs.
     """
 
-    points: float | None
-    earned: float | None
-    possible: float
-    days_late: int | None
-    lost_percent: float
-    extension_days: float
-    handed_in: datetime | None
-    bonus: float | None = None
-    bonus_possible: float = 0.0
-    questions: float | None = None
-    questions_possible: float = 0.0
+    earned: float | None = None
+    days_late: int | None = None
+    lost_percent: float = 0.0
+    extension_days: float = 0.0
+    handed_in: datetime | None = None
     override: float | None = None
     reason: str = ""
     out_of: OutOf = "all"
@@ -113,6 +107,7 @@ def mark(hand_in: HandIn, result: Earned, rules: Rules, person: Person | None = 
         points=after(result.points) if override is None else override,
         earned=result.points,
         possible=result.gradable if rules.out_of == "gradable" else result.possible,
+        gradable=result.gradable,
         days_late=days,
         lost_percent=100 * (1 - share),
         extension_days=person.extension_days if person else 0.0,

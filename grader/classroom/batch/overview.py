@@ -5,7 +5,6 @@ The page for everybody is made of `Numbers` alone, and no word of these comes fr
 
 from __future__ import annotations
 
-import hashlib
 import hmac
 import statistics
 from collections import Counter
@@ -18,7 +17,7 @@ from grader.classroom.batch.similarity import WORTH_TELLING, Comparison
 from grader.classroom.batch.standing import Standing
 from grader.compile_errors import headline
 from grader.diagnosis.catalogue import title
-from grader.model import Device, LabReport
+from grader.model import LabReport
 from grader.reporting import page as html
 from grader.reporting.templates import templates
 
@@ -104,21 +103,6 @@ def to_review(rows: Sequence[Row]) -> list[tuple[str, list[Row]]]:
     return sorted(found.items(), key=lambda entry: len(entry[1]))
 
 
-def pages(
-    standings: Sequence[Standing],
-    compared: Comparison,
-    secret: str,
-    address: Callable[[Standing], str],
-    files: Sequence[Accounted] = (),
-) -> dict[str, str]:
-    """The class's pages by file name; each is one file with nothing to fetch."""
-    numbers = numbers_of(standings, lambda standing: pseudonym(standing, secret))
-    return {
-        "index.html": class_page(standings, numbers, compared, address, files),
-        "projected.html": _rendered("projected.html.j2", "", numbers=numbers),
-    }
-
-
 def pseudonym(standing: Standing, secret: str) -> str:
     """The same for a student in every run; without the secret it leads to no name."""
     return pseudonym_of(standing.student, secret)
@@ -126,16 +110,7 @@ def pseudonym(standing: Standing, secret: str) -> str:
 
 def pseudonym_of(student: str, secret: str) -> str:
     """The pseudonym of a login; the course server's board has the same."""
-    return f"kernel-{hmac.digest(secret.encode(), _bytes(student), 'sha256').hex()[:8]}"
-
-
-def digest_of(text: str) -> str:
-    """Of any text, one that is no UTF-8 too."""
-    return hashlib.sha256(_bytes(text)).hexdigest()
-
-
-def _bytes(text: str) -> bytes:
-    return text.encode("utf-8", "surrogatepass")
+    return f"kernel-{hmac.digest(secret.encode(), student.encode('utf-8', 'surrogatepass'), 'sha256').hex()[:8]}"
 
 
 # ---------------------------------------------------------------- without names
@@ -145,7 +120,22 @@ def numbers_of(standings: Sequence[Standing], who: Callable[[Standing], str]) ->
     """The class in numbers. who: the pseudonym of a student."""
     present = [standing for standing in standings if not standing.absent]
     known = [standing.points for standing in present if standing.points is not None]
-    devices = Counter(_described(standing.graded.report.device) for standing in present)
+    devices = Counter(
+        f"{one.name}{' (no GPU: speed is not graded)' if one.kind == 'cpu' else ''}; torch {one.torch}, triton {one.triton}"
+        f"{f', driver {one.driver}' if one.driver else ''}"
+        for one in (standing.graded.report.device for standing in present)
+    )
+    labs = []
+    for lab_id, median, _, statuses in in_numbers(present):
+        board = leaders(lab_id, present, who)
+        graded = [one.labs[lab_id] for one in present if lab_id in one.labs]
+        points = [report.points for report in graded if report.status != "not_graded"]
+        ratios = [leader.ratio for leader in board]
+        drawn = (
+            histogram(points, "points", f"Points in {lab_id}"),
+            histogram(ratios, "cuBLAS fp16 time / kernel time, geometric mean", f"Speed in {lab_id}"),
+        )
+        labs.append(LabSummary(lab_id, statuses, median, board[:LEADERS], tuple(filter(None, drawn))))
     # each once, of several assignments too
     students, came = ({one.student for one in some} for some in (standings, present))
     return Numbers(
@@ -154,16 +144,9 @@ def numbers_of(standings: Sequence[Standing], who: Callable[[Standing], str]) ->
         statistics.median(known) if known else 0.0,
         max((standing.mark.possible for standing in standings), default=0.0),
         tuple(devices.most_common()),
-        tuple(_summary(lab_id, median, statuses, present, who) for lab_id, median, _, statuses in in_numbers(present)),
+        tuple(labs),
         histogram(known, "points", "Points of the whole class"),
         tuple((*mistake, len(students)) for mistake, students in mistakes(present)),
-    )
-
-
-def _described(device: Device) -> str:
-    where = device.name + (" (no GPU: speed is not graded)" if device.kind == "cpu" else "")
-    return f"{where}; torch {device.torch}, triton {device.triton}" + (
-        f", driver {device.driver}" if device.driver else ""
     )
 
 
@@ -181,20 +164,6 @@ def in_numbers(standings: Sequence[Standing]) -> Iterator[tuple[str, float, floa
             report.gradable_points if out_of == "gradable" else report.max_points for out_of, report in handed_in
         )
         yield lab_id, statistics.median(known) if known else 0.0, most, tuple(statuses.most_common())
-
-
-def _summary(
-    lab_id: str, median: float, statuses: Statuses, standings: Sequence[Standing], who: Callable[[Standing], str]
-) -> LabSummary:
-    board = leaders(lab_id, standings, who)
-    points = [
-        one.labs[lab_id].points for one in standings if lab_id in one.labs and one.labs[lab_id].status != "not_graded"
-    ]
-    drawn = [histogram(points, "points", f"Points in {lab_id}")]
-    if board:
-        ratios = [leader.ratio for leader in board]
-        drawn.append(histogram(ratios, "cuBLAS fp16 time / kernel time, geometric mean", f"Speed in {lab_id}"))
-    return LabSummary(lab_id, statuses, median, board[:LEADERS], tuple(one for one in drawn if one))
 
 
 def leaders(lab_id: str, standings: Sequence[Standing], who: Callable[[Standing], str]) -> tuple[Leader, ...]:
@@ -237,19 +206,23 @@ def histogram(values: Sequence[float], unit: str, title: str) -> Histogram | Non
 # ---------------------------------------------------------------- with names
 
 
-def class_page(
+def pages(
     standings: Sequence[Standing],
-    numbers: Numbers,
     compared: Comparison,
+    secret: str,
     address: Callable[[Standing], str],
     files: Sequence[Accounted] = (),
-) -> str:
-    """The instructor's page. files: what became of each that came in; those that are nobody's need a look."""
+) -> dict[str, str]:
+    """The class's pages by file name; each is one file with nothing to fetch.
+
+    files: what became of each that came in; those that are nobody's need a look, on the instructor's page.
+    """
+    numbers = numbers_of(standings, lambda standing: pseudonym(standing, secret))
     names = _names(standings)
     rows = [Row(standing, address(standing), _tags(standing)) for standing in standings]
     fast = [lab.lab_id for lab in numbers.labs if lab.leaders]
     rows.sort(key=lambda row: (row.standing.name.lower(), row.standing.student, row.standing.assignment))
-    return _rendered(
+    index = _rendered(
         "class.html.j2",
         (HERE / "class.js").read_text(encoding="utf-8"),
         numbers=numbers,
@@ -269,6 +242,7 @@ def class_page(
         names=names,
         threshold=round(100 * WORTH_TELLING),
     )
+    return {"index.html": index, "projected.html": _rendered("projected.html.j2", "", numbers=numbers)}
 
 
 def _names(standings: Sequence[Standing]) -> dict[str, str]:

@@ -16,12 +16,12 @@ from markupsafe import escape
 
 from grader.classroom.batch import overview
 from grader.classroom.batch.accounts import Accounted
-from grader.classroom.batch.journal import Journal, code_digest
+from grader.classroom.batch.journal import Journal, code_digest, digest_of
 from grader.classroom.batch.similarity import Comparison, similar_kernels, stub_of
 from grader.classroom.batch.standing import Standing
 from grader.classroom.batch.verdicts import structured, to_json, unstructured
 from grader.classroom.batch.workers import FIRST, LAST, SHORT_SECONDS, WorkerPool, WorkFailed
-from grader.model import KernelSource, Report
+from grader.model import Report
 from grader.reporting import page as html
 from grader.reporting.atomic import write_whole
 from grader.reporting.page import MarkStatement
@@ -91,7 +91,7 @@ class Pages:
     def _comparison(self, lab_id: str, modules: Mapping[str, str]) -> Callable[[], Comparison]:
         """Begins to compare the kernels of a lab, unless the same were compared before; what it returns waits for the answer."""
         parts = _drawn_by(), stub_of(lab_id), lab_id, sorted(modules.items())
-        key = overview.digest_of(json.dumps(parts))
+        key = digest_of(json.dumps(parts))
         known = self._journal.recall(key) if self._journal else None
         if known is not None:
             return partial(structured, known, Comparison)
@@ -112,11 +112,10 @@ class Pages:
 def statement(standing: Standing, board: str = "") -> MarkStatement:
     """What the gradebook says of a student: the numbers of its columns, as a page states them."""
     mark, questions = standing.mark, standing.graded.questions
-    rows = [] if standing.bonus_only else [("kernels", _of(mark.points, mark.possible, "no mark yet"))]
-    if mark.questions is not None:
-        rows.append(("questions", _of(mark.questions, mark.questions_possible)))
-    if mark.bonus_possible:
-        rows.append(("bonus", _of(mark.bonus, mark.bonus_possible, "not graded yet")))
+    rows = [
+        (part, _of(points, most, "not graded yet" if part == "bonus" else "no mark yet"))
+        for part, (points, most) in standing.parts.items()
+    ]
     steps = [f"Handed in on {mark.handed_in:%Y-%m-%d %H:%M %Z}."] if mark.handed_in else []
     if mark.days_late is None:
         steps.append("How late it was is not known, and nothing is taken off.")
@@ -142,7 +141,7 @@ def _name_of_page(student: str, assignment: str) -> str:
     label = f"{student} {assignment}".strip()
     safe = re.sub(r"[^\w.@-]+", "_", label).encode()[:MAX_NAME_BYTES].decode(errors="ignore").lstrip(".") or "student"
     if safe != label or safe != safe.casefold():  # to some file systems Ann and ann are one
-        safe += f"-{overview.digest_of(f'{student}/{assignment}')[:8]}"
+        safe += f"-{digest_of(f'{student}/{assignment}')[:8]}"
     return f"{safe}.html"
 
 
@@ -167,15 +166,14 @@ def digest(report: Report, stated: MarkStatement) -> str:
     """Of all that a page of feedback shows, and of all that draws it."""
     found = hashlib.sha256(_drawn_by().encode())
     parts = [repr((report.submission, report.device, report.seed, report.seconds, report.notes, stated))]
-    parts += [f"{to_json(lab)}{_without_place(lab.source)!r}" for lab in report.labs.values()]
+    for (
+        lab
+    ) in report.labs.values():  # the source by its file's name: what was unpacked lies in another folder in every run
+        source = lab.source and replace(lab.source, path=Path(lab.source.path.name))
+        parts.append(f"{to_json(lab)}{source!r}")
     for part in parts:
         found.update(part.encode("utf-8", "surrogatepass") + b"\0")
     return found.hexdigest()
-
-
-def _without_place(source: KernelSource | None) -> KernelSource | None:
-    """The source by its file's name: what was unpacked lies in another folder in every run."""
-    return replace(source, path=Path(source.path.name)) if source is not None else None
 
 
 @cache
@@ -187,7 +185,7 @@ def _drawn_by() -> str:
             text.append(f"{package} {metadata.version(package)}")
         except metadata.PackageNotFoundError:
             text.append(f"no {package}")
-    return overview.digest_of("\0".join(text))
+    return digest_of("\0".join(text))
 
 
 def _is_made_of(path: Path, made_of: str) -> bool:

@@ -6,49 +6,26 @@ A platform's number for a student is known only where the platform named the fil
 from __future__ import annotations
 
 import re
+from collections import defaultdict
 from dataclasses import dataclass
 from typing import Literal
 
 Platform = Literal["", "canvas", "moodle", "gradescope", "clone"]
 
 
-@dataclass(frozen=True)
-class NamePattern:
-    """How a platform names what was handed in, and how the parts of such a name make the student and the submission."""
+NO_DATE = r"(?!(?:.*_)?(?:19|20)\d\d_(?:0?[1-9]|1[0-2])_(?:0?[1-9]|[12]\d|3[01])(?!\d))"
+"""What a student may well have in a file's name, such as w8a8_2026_11_20.py: no numbers of a user and an attachment."""
 
-    platform: Platform
-    pattern: str
-    student: str
-    submission: str
-
-
-NAME_PATTERNS = (
-    NamePattern(
-        "moodle",
-        r"(?P<name>.+?)_(?P<number>\d+)_assignsubmission_[a-z]+(_(?P<file>.+)?)?",
-        "{name}",
-        "moodle participant {number}",
-    ),
-    NamePattern(
-        "canvas",
-        r"(?P<late>LATE_)?(?P<code>anon_\w+?)_((?P<attachment>\d{1,30})_(?P<file>.+)|(?P<typed>(text|link)\.html))",
-        "{code}",
-        "canvas user {code}",
-    ),
-    NamePattern(
-        "canvas",
-        r"(?P<name>[^/]*?)_(?P<late>LATE_)?(?P<number>\d+)_((?P<attachment>\d{1,30})_(?P<file>.+)|(?P<typed>(text|link)\.html))",
-        "{name}_{number}",
-        "canvas user {number}",
-    ),
+OF_CANVAS = r"_((?P<attachment>\d{1,30})_(?P<file>.+)|(?P<typed>(text|link)\.html))"
+NAME_PATTERNS: tuple[tuple[Platform, str], ...] = (
+    ("moodle", r"(?P<name>.+?)_(?P<number>\d+)_assignsubmission_[a-z]+(_(?P<file>.+)?)?"),
+    ("canvas", rf"{NO_DATE}(?P<late>LATE_)?(?P<code>anon_\w+?){OF_CANVAS}"),
+    ("canvas", rf"{NO_DATE}(?P<name>[^/]*?)_(?P<late>LATE_)?(?P<number>\d+){OF_CANVAS}"),
 )
 """Canvas's download is one flat folder for the whole class; each file has an attachment id of its own, what was typed into Canvas has none,
 and it holds each student's current submission only: what one user has there is one submission. Moodle makes a folder for a student, or
 begins the file's name with what would be the folder's; a team_1 of Moodle's has a name that Canvas could have given, too. Of a name
 Canvas keeps the letters, where there are any."""
-
-A_DATE = re.compile(r"(?:.*_)?(19|20)\d\d_(0?[1-9]|1[0-2])_(0?[1-9]|[12]\d|3[01])(?!\d).*")
-"""What a student may well have in a file's name, such as w8a8_2026_11_20.py: no numbers of a user and an attachment."""
 
 
 @dataclass(frozen=True)
@@ -71,18 +48,17 @@ class Named:
 
 def named(name: str, *platforms: Platform) -> Named | None:
     """What a platform's name for a file or folder says; None for a name that is no platform's, or none of these."""
-    for known in NAME_PATTERNS:
-        if (not platforms or known.platform in platforms) and (found := re.fullmatch(known.pattern, name)):
-            if known.platform == "canvas" and A_DATE.fullmatch(name):
-                continue
-            parts = {"number": "", "late": "", "attachment": "", "typed": "", **found.groupdict("")}
-            file, typed = parts["file"], parts["typed"]
+    for platform, pattern in NAME_PATTERNS:
+        if (not platforms or platform in platforms) and (found := re.fullmatch(pattern, name)):
+            parts = defaultdict(str, found.groupdict(""))
+            file, typed, number, code = (parts[part] for part in ("file", "typed", "number", "code"))
+            of_moodle = platform == "moodle"
             return Named(
-                known.platform,
-                known.student.format(**parts),
-                parts["number"],
+                platform,
+                code or (parts["name"] if of_moodle else f"{parts['name']}_{number}"),
+                number,
                 file or typed or name,
-                known.submission.format(**parts),
+                f"moodle participant {number}" if of_moodle else f"canvas user {code or number}",
                 bool(parts["late"]),
                 int(parts["attachment"] or 0),
                 "" if typed else name.removesuffix(file) if file else f"{name}/",

@@ -22,6 +22,7 @@ from grader.classroom.batch.workers import ATTEMPTS, NICE, given_up
 from grader.gpu.devices import gpus
 from grader.model import Device, KernelBundle, KernelSource, Refusal
 from grader.pipeline.grading import GpuRun, run_on_gpu
+from grader.plain_files import in_brief
 from grader.sandbox import bubblewrap
 from grader.unusable import Unusable
 
@@ -56,16 +57,6 @@ class _Gpu:
         return run_on_gpu(self._runner, setup.built(source, built), setup.device, profile=source.profile)
 
 
-def _gpu_here() -> tuple[str, int, str] | None:
-    """The GPU of the machine that this runs on: name, compute capability, driver."""
-    found = gpus()
-    return (found[0].name, found[0].capability, found[0].driver) if found else None
-
-
-def _sandboxed() -> bool:
-    return bubblewrap() is not None
-
-
 def connect(address: str | None, device: str) -> Device:
     """Joins the cluster (None: one on this machine) and says what it grades on.
 
@@ -91,14 +82,13 @@ def connect(address: str | None, device: str) -> Device:
             logging_level=logging.ERROR,
             configure_logging=False,
         )
-        sandboxed = ray.get(ray.remote(_sandboxed).remote(), timeout=START_SECONDS)
+        sandboxed = ray.get(ray.remote(lambda: bubblewrap() is not None).remote(), timeout=START_SECONDS)
     except Exception as error:  # Ray raises just that for a node that is late, and a dozen kinds more
         ray.shutdown()
-        reason = (str(error).strip().splitlines() or [type(error).__name__])[0][:200]
         place = f"at {address}" if address else "on this machine"
         token = "; its nodes want a token, see docs/instructor.md" if "token" in str(error).lower() else ""
         raise Unusable(
-            f"no Ray cluster comes up {place} ({reason}){token}; see `ray status`, or leave --engine out"
+            f"no Ray cluster comes up {place} ({in_brief(error)}){token}; see `ray status`, or leave --engine out"
         ) from None
     if not sandboxed:
         raise Unusable(
@@ -110,11 +100,11 @@ def connect(address: str | None, device: str) -> Device:
         raise Unusable("the Ray cluster has no GPU; start its nodes with GPUs, or grade with --device cpu")
     if device == "cpu" or not count:
         return Device("cpu", "Triton's interpreter on the CPU", None, None, **versions, sandbox="bubblewrap")
-    found = ray.get(ray.remote(num_gpus=1)(_gpu_here).remote())
-    if found is None:
+    found = ray.get(ray.remote(num_gpus=1)(gpus).remote())
+    if not found:
         raise Unusable("the cluster's GPU is not seen by NVML; install nvidia-ml-py on its nodes")
-    name, capability, driver = found
-    return Device("cuda", name, capability, driver, **versions, sandbox="bubblewrap")
+    first = found[0]
+    return Device("cuda", first.name, first.capability, first.driver, **versions, sandbox="bubblewrap")
 
 
 def giving_way(function: Callable[..., Any]) -> Callable[..., Any]:
@@ -127,14 +117,6 @@ def giving_way(function: Callable[..., Any]) -> Callable[..., Any]:
         return function(*arguments)
 
     return task
-
-
-def accelerator_types() -> list[str]:
-    """The kinds of GPU in the cluster, as Ray names them."""
-    import ray
-
-    prefix = "accelerator_type:"
-    return sorted(name.removeprefix(prefix) for name in ray.cluster_resources() if name.startswith(prefix))
 
 
 class RayEngine:
@@ -160,13 +142,13 @@ class RayEngine:
         )
         self._shared = ray.put(self._setup)
         if self._setup.device.kind == "cuda":
-            kinds = accelerator_types()
+            prefix, resources = "accelerator_type:", ray.cluster_resources()
+            kinds = sorted(name.removeprefix(prefix) for name in resources if name.startswith(prefix))
             if self._accelerator is None and len(kinds) > 1:
                 raise EngineFailed(
                     f"the cluster has GPUs of several kinds ({', '.join(kinds)}); say which one the tiers are for with "
                     "--accelerator"
                 )
-            resources = ray.cluster_resources()
             # a core that builds leave alone, where there are enough
             own = int(resources.get("CPU", 0) > resources["GPU"])
             options: dict[str, Any] = {"num_gpus": 1, "num_cpus": own, "max_restarts": -1, "max_task_retries": ATTEMPTS}

@@ -5,14 +5,15 @@ from __future__ import annotations
 import hashlib
 import json
 import os
-from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
+from typing import Any, cast
 
+from grader.classroom.batch.accounts import everything_below
 from grader.classroom.batch.journal import Journal, code_digest
 from grader.classroom.batch.tasks import Content
 from grader.classroom.batch.verdicts import structured, unstructured
-from grader.model import KernelSource, Refusal
+from grader.model import Refusal
 from grader.plain_files import UnreadableFile, opened_plain
 
 MAX_BYTES = 16 << 20
@@ -29,8 +30,10 @@ def reading_key(path: Path, lab_ids: tuple[str, ...]) -> str | None:
     """
     found = hashlib.sha256(json.dumps([code_digest(), lab_ids, path.name]).encode("utf-8", "surrogateescape"))
     left = MAX_BYTES
+    whole = path.is_dir() and not path.is_symlink()
+    files = [one.path for one in everything_below(path) if one.path and one.path.name != ".git"] if whole else [path]
     try:
-        for one in _below(path):
+        for one in files:
             with opened_plain(one) as file:
                 data = file.read(left + 1)
             if (left := left - len(data)) < 0:
@@ -40,16 +43,6 @@ def reading_key(path: Path, lab_ids: tuple[str, ...]) -> str | None:
     except (OSError, UnreadableFile):
         return None
     return found.hexdigest()
-
-
-def _below(path: Path) -> Iterator[Path]:
-    if not path.is_dir() or path.is_symlink():
-        yield path
-        return
-    for folder, folders, files in os.walk(path):
-        folders.sort()
-        here = Path(folder)
-        yield from (here / name for name in sorted([*files, *(name for name in folders if (here / name).is_symlink())]))
 
 
 def recall(journal: Journal, key: str, path: Path) -> Content | Refusal | None:
@@ -69,17 +62,11 @@ def remember(journal: Journal, key: str, path: Path, content: Content | Refusal)
 
 def _moved(content: Content | Refusal, to: Path, since: Path) -> Content | Refusal:
     """The same, found below `to` instead of `since`."""
+
+    def moved(one: Any) -> Any:
+        return one if one.path is None else replace(one, path=to / one.path.relative_to(since))
+
     if isinstance(content, Refusal):
-        return _refusal_moved(content, to, since)
-    submission = content.submission
-    labs = {
-        lab_id: replace(one, path=to / one.path.relative_to(since))
-        if isinstance(one, KernelSource)
-        else _refusal_moved(one, to, since)
-        for lab_id, one in submission.labs.items()
-    }
-    return replace(content, submission=replace(submission, path=to / submission.path.relative_to(since), labs=labs))
-
-
-def _refusal_moved(refusal: Refusal, to: Path, since: Path) -> Refusal:
-    return refusal if refusal.path is None else replace(refusal, path=to / refusal.path.relative_to(since))
+        return cast(Refusal, moved(content))
+    labs = {lab_id: moved(one) for lab_id, one in content.submission.labs.items()}
+    return replace(content, submission=moved(replace(content.submission, labs=labs)))

@@ -17,20 +17,16 @@ from grader.classroom.batch.standing import Standing
 FEEDBACK = "feedback.html"
 
 
-def _encodable(name: str) -> str:
-    """A name whose letters all are Unicode's: what was unpacked with another encoding has the platform's number still."""
-    return os.fsencode(name).decode("utf-8", "replace")
-
-
 def write_replies(out: Path, standings: Sequence[Standing]) -> dict[str, int]:
     """Writes feedback_canvas.zip and feedback_moodle.zip for hand-ins that came from there; returns how many pages each holds."""
     written = {}
     for platform in ("canvas", "moodle"):
-        pages = {
-            f"{_encodable(one.graded.hand_in.reply)}{FEEDBACK}": (out / "feedback" / page_name(one)).read_bytes()
-            for one in standings
-            if one.graded.hand_in.platform == platform and one.graded.hand_in.reply
-        }
+        pages = {}
+        for one in standings:
+            reply = one.graded.hand_in.reply if one.graded.hand_in.platform == platform else ""
+            if reply:  # what was unpacked with another encoding has the platform's number still
+                name = os.fsencode(reply).decode("utf-8", "replace") + FEEDBACK
+                pages[name] = (out / "feedback" / page_name(one)).read_bytes()
         name = f"feedback_{platform}.zip"
         if pages:
             write_archive(out / name, pages)

@@ -63,7 +63,9 @@ def similar_kernels(lab_id: str, modules: Mapping[str, str]) -> Comparison:
     """
     from copydetect import compare_files
 
-    whose = _by_text(modules)
+    whose: dict[str, tuple[str, ...]] = {}
+    for student, text in modules.items():
+        whose[text] = (*whose.get(text, ()), student)
     prints, left_out = _fingerprints(lab_id, whose)
     together = {text: {text} for text in prints}
     links: list[tuple[str, Link]] = []
@@ -98,7 +100,10 @@ def _fingerprints(lab_id: str, whose: Mapping[str, Sequence[str]]) -> tuple[dict
     """What is compared of each text, and why some are not. whose: students by text."""
     from copydetect import CodeFingerprint
 
-    given = _stub_hashes(lab_id)
+    given: list[int] = []
+    if stub := stub_of(lab_id):
+        everybodys = CodeFingerprint(f"{lab_id}.py", NOISE_TOKENS, 1, language="python", fp=io.StringIO(stub))
+        given = sorted(everybodys.hashes)
     prints: dict[str, CodeFingerprint] = {}
     left_out = []
     for text, students in whose.items():
@@ -113,14 +118,6 @@ def _fingerprints(lab_id: str, whose: Mapping[str, Sequence[str]]) -> tuple[dict
     return prints, left_out
 
 
-def _by_text(modules: Mapping[str, str]) -> dict[str, tuple[str, ...]]:
-    """The students of each text."""
-    found: dict[str, tuple[str, ...]] = {}
-    for student, text in modules.items():
-        found[text] = (*found.get(text, ()), student)
-    return found
-
-
 def _likely(hashes: Mapping[str, set[int]]) -> list[tuple[str, str]]:
     """Pairs of texts that have enough fingerprints in common to be compared, those with the most first."""
     holders: dict[int, list[str]] = {}
@@ -130,16 +127,6 @@ def _likely(hashes: Mapping[str, set[int]]) -> list[tuple[str, str]]:
     shared = Counter(pair for texts in holders.values() for pair in itertools.combinations(texts, 2))
     rough = {pair: count / min(len(hashes[text]) for text in pair) for pair, count in shared.items()}
     return sorted((pair for pair, share in rough.items() if share >= WORTH_TELLING / 2), key=lambda pair: -rough[pair])
-
-
-def _stub_hashes(lab_id: str) -> list[int]:
-    """Fingerprints of what every student was given."""
-    from copydetect import CodeFingerprint
-
-    text = stub_of(lab_id)
-    if not text:
-        return []
-    return sorted(CodeFingerprint(f"{lab_id}.py", NOISE_TOKENS, 1, language="python", fp=io.StringIO(text)).hashes)
 
 
 def stub_of(lab_id: str) -> str:

@@ -8,6 +8,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
+from typing import Literal
 
 from grader.classroom.batch.hand_in import HandIn
 from grader.classroom.batch.marks import CourseMark, Earned, Rules, mark, ordered
@@ -15,10 +16,11 @@ from grader.classroom.gradebook import BONUS
 from grader.classroom.marked_answers import MarkedAnswer, marked
 from grader.classroom.roster import Person, Roster
 from grader.labs.question import drawn_from
-from grader.model import Device, LabReport, Report
+from grader.model import LabReport, Report
 from grader.reading.answers import Answers
 from grader.unusable import Unusable
 
+Part = Literal["kernels", "questions", "bonus"]
 MIXED = "{} has corrections for single students, and the hand-ins are for several assignments ({}); choose one with --assignment"
 
 
@@ -103,9 +105,18 @@ class Standing:
         return self.mark.points
 
     @property
-    def bonus_only(self) -> bool:
-        """Whether it is for an assignment of bonus labs, and none of the course's is in it."""
-        return self.assignment.endswith(BONUS) and not self.mark.possible
+    def parts(self) -> dict[Part, tuple[float | None, float]]:
+        """The points, and the most that are possible, of what has a column of its own: the questions if any was asked, bonus labs if one
+        was begun, and the kernels but where it is for an assignment of bonus labs and none of the course's is in it."""
+        mark = self.mark
+        found: dict[Part, tuple[float | None, float]] = {}
+        if mark.possible or not self.assignment.endswith(BONUS):
+            found["kernels"] = mark.points, mark.possible
+        if mark.questions is not None:
+            found["questions"] = mark.questions, mark.questions_possible
+        if mark.bonus_possible:
+            found["bonus"] = mark.bonus, mark.bonus_possible
+        return found
 
 
 def standings(graded: Iterable[Graded], rules: Rules, roster: Roster | None = None) -> list[Standing]:
@@ -124,7 +135,8 @@ def standings(graded: Iterable[Graded], rules: Rules, roster: Roster | None = No
     if device is not None:
         for person in roster.people:
             for assignment in assignments:
-                groups.setdefault((person.login, assignment), [_nothing(person, assignment, device)])
+                nothing = Graded(HandIn(person.login, assignment, "", Path()), Report("", device, None, {}))
+                groups.setdefault((person.login, assignment), [nothing])
     found = [standing(attempts, rules, roster) for _, attempts in sorted(groups.items())]
     return _with_borrowed_names(found, roster) if roster else found
 
@@ -141,10 +153,6 @@ def standing(attempts: Sequence[Graded], rules: Rules, roster: Roster) -> Standi
         *_more(chosen, others),
     )
     return Standing(chosen.hand_in.student, chosen.hand_in.assignment, chosen, others, found, person, review)
-
-
-def _nothing(person: Person, assignment: str, device: Device) -> Graded:
-    return Graded(HandIn(person.login, assignment, "", Path()), Report("", device, None, {}))
 
 
 def _rank(one: Graded, rules: Rules, person: Person | None) -> tuple[bool, float, float, float]:

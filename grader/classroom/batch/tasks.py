@@ -112,7 +112,15 @@ class Undecided(RuntimeError):
 def grade_on_cpu(setup: Setup, source: KernelSource) -> LabReport:
     """One lab, by the interpreter. Raises Undecided."""
     _require_sandbox(setup)
-    return _decided(_graded_on_cpu(setup, source))
+    options = GradeOptions(
+        setup.device,
+        jobs=setup.jobs,
+        confined=True,
+        case_seconds=setup.case_seconds,
+        capabilities=setup.capabilities,
+        facts=False,
+    )
+    return _decided(grade_lab_on_cpu(setup.lab(source.lab_id), source, options, setup.secrets.seed))
 
 
 def build_for_gpu(setup: Setup, source: KernelSource) -> KernelBundle | Refusal:
@@ -140,18 +148,6 @@ def _require_sandbox(setup: Setup) -> None:
     if not bubblewrap():
         bubblewrap.cache_clear()
         raise Undecided("bubblewrap worked when the batch began and does not work now; see `python -m grader doctor`")
-
-
-def _graded_on_cpu(setup: Setup, source: KernelSource) -> LabReport:
-    options = GradeOptions(
-        setup.device,
-        jobs=setup.jobs,
-        confined=True,
-        case_seconds=setup.case_seconds,
-        capabilities=setup.capabilities,
-        facts=False,
-    )
-    return grade_lab_on_cpu(setup.lab(source.lab_id), source, options, setup.secrets.seed)
 
 
 def judge(setup: Setup, source: KernelSource, built: KernelBundle | Refusal, run: GpuRun | None) -> LabReport:

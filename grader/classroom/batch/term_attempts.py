@@ -13,7 +13,7 @@ from grader.classroom.batch.hand_in import HandIn
 from grader.classroom.batch.intake import Intake
 from grader.classroom.batch.journal import Journal
 from grader.classroom.batch.marks import Rules
-from grader.classroom.roster import Person, Roster
+from grader.classroom.roster import Roster
 from grader.classroom.server.store import Attempt, Store
 from grader.model import Device
 from grader.unusable import Unusable
@@ -28,13 +28,11 @@ def hand_ins(store: Store, journal: Journal, rules: Rules, roster: Roster, devic
     def worth(attempt: Attempt) -> tuple[float, float]:
         if rules.attempts == "last":
             return attempt.submitted_at, 0.0
-        share = rules.share(rules.days_late(_hand_in(attempt.login, Path(), attempt.submitted_at), of(attempt)))
+        person = roster.by_login.get(attempt.login)
+        share = rules.share(rules.days_late(_hand_in(attempt.login, Path(), attempt.submitted_at), person))
         known = journal.get(attempt.key) if attempt.key else None
         points = points_today(known.report, device).points if known else math.inf
         return share * (0.0 if attempt.state == "done" and not known else points), attempt.submitted_at
-
-    def of(attempt: Attempt) -> Person | None:
-        return roster.by_login.get(attempt.login)
 
     def collected(folder: Path) -> Intake:
         counts: dict[str, dict[str, Attempt]] = {}

@@ -75,26 +75,21 @@ def committed(clone: Path) -> datetime | None:
 
 def _head(folder: Path) -> str:
     """The commit that is checked out. Raises OSError or ValueError where there is none."""
-    head = _line(folder / "HEAD")
-    if not head.startswith("ref: "):
-        return _commit(head)
-    name = head.removeprefix("ref: ")
-    if not re.fullmatch(r"refs/[\w./-]{1,200}", name) or ".." in name:
-        raise ValueError(f"{name} is not a branch")
-    try:
-        return _commit(_line(folder / name))
-    except OSError:
-        with opened_plain(folder / "packed-refs") as file:
-            packed = file.read(MAX_REFS_BYTES).decode("utf-8", "replace")
-        return _commit(next((line.split()[0] for line in packed.splitlines() if line.endswith(f" {name}")), ""))
+    head = _text(folder / "HEAD")
+    if head.startswith("ref: "):
+        name = head.removeprefix("ref: ")
+        if not re.fullmatch(r"refs/[\w./-]{1,200}", name) or ".." in name:
+            raise ValueError(f"{name} is not a branch")
+        try:
+            head = _text(folder / name)
+        except OSError:
+            packed = _text(folder / "packed-refs", MAX_REFS_BYTES)
+            head = next((line.split()[0] for line in packed.splitlines() if line.endswith(f" {name}")), "")
+    if not re.fullmatch(r"[0-9a-f]{40}|[0-9a-f]{64}", head):
+        raise ValueError(f"{head[:20]} is not a commit")
+    return head
 
 
-def _line(path: Path) -> str:
+def _text(path: Path, most: int = 300) -> str:
     with opened_plain(path) as file:
-        return file.read(300).decode("utf-8", "replace").strip()
-
-
-def _commit(text: str) -> str:
-    if not re.fullmatch(r"[0-9a-f]{40}|[0-9a-f]{64}", text):
-        raise ValueError(f"{text[:20]} is not a commit")
-    return text
+        return file.read(most).decode("utf-8", "replace").strip()

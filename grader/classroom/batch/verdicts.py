@@ -106,11 +106,8 @@ def _converter() -> Converter:
         data = zlib.decompress(base64.b64decode(value["zlib"]))
         return np.frombuffer(data, dtype=value["dtype"]).reshape(value["shape"])
 
-    def as_is(value: Any, _: Any) -> Any:
-        return value
-
-    keep: Callable[[Any, Any], Any] = as_is
+    as_is: Callable[[Any, Any], Any] = lambda value, kind: value  # noqa: E731
     converter.register_unstructure_hook_func(is_array, pack)
     converter.register_structure_hook_func(is_array, unpack)
-    converter.register_structure_hook_func(lambda kind: kind == Constant, keep)
+    converter.register_structure_hook_func(lambda kind: kind == Constant, as_is)
     return converter

@@ -82,10 +82,8 @@ class WorkerPool:
         self._closing = threading.Event()
         self._alone = _Alone()
         self._forks = light and threading.active_count() == 1
-        serve, method = (
-            (_serve_light, "fork" if self._forks else "spawn") if light else (_serve_with_torch, "forkserver")
-        )
-        self._processes = [Supervised(serve, method=method) for _ in range(size)]
+        method = ("fork" if self._forks else "spawn") if light else "forkserver"
+        self._processes = [Supervised(_serve, light, method=method) for _ in range(size)]
         self._threads = [
             threading.Thread(target=self._work, args=(process,), daemon=True) for process in self._processes
         ]
@@ -144,15 +142,14 @@ class WorkerPool:
     def _work(self, process: Supervised) -> None:
         while not self._closing.is_set():
             task = self._tasks.get()
-            try:
-                result = self._call(process, task)
-            except WorkFailed as failure:
-                if self._closing.is_set():
-                    task.future.cancel()
-                else:
-                    _settle(task.future.set_exception, failure)
-            else:
-                _settle(task.future.set_result, result)
+            with contextlib.suppress(InvalidStateError):  # which must not end the thread that works
+                try:
+                    task.future.set_result(self._call(process, task))
+                except WorkFailed as failure:
+                    if self._closing.is_set():
+                        task.future.cancel()
+                    else:
+                        task.future.set_exception(failure)
         process.stop()
 
     def _call(self, process: Supervised, task: _Task) -> Any:
@@ -179,14 +176,6 @@ class WorkerPool:
                 return answer
             raise WorkFailed(f"the grader failed on it ({answer}); grade it by itself")
         raise WorkFailed(given_up(ATTEMPTS))
-
-
-def _settle(setter: Callable[[Any], None], value: Any) -> None:
-    """Tells a future its end; an error in what somebody hung on it must not end the thread that works."""
-    try:
-        setter(value)
-    except InvalidStateError:
-        pass
 
 
 class _Alone:
@@ -217,35 +206,24 @@ def given_up(deaths: int) -> str:
     return f"the grader's own process died {deaths} times while it worked on this; grade it by itself to see why"
 
 
-def _serve_with_torch(connection: Connection) -> None:
-    """A worker's life, for work that computes. It gives way to the processes of GPUs, whose cores do not wait."""
-    import torch
+def _serve(connection: Connection, light: bool) -> None:
+    """A worker's life: calls the functions that it is asked for; an exception is an answer too. It gives way to the processes of GPUs,
+    whose cores do not wait. light: it imports torch only where it uses it."""
+    if light:
+        stand_in()
+    else:
+        import torch
 
-    torch.set_num_threads(1)
+        torch.set_num_threads(1)
     os.nice(NICE)
-    _serve(connection)
-
-
-def _serve_light(connection: Connection) -> None:
-    """A worker's life, for work that imports torch only where it uses it."""
-    stand_in()
-    os.nice(NICE)
-    _serve(connection)
-
-
-def _serve(connection: Connection) -> None:
-    """A worker's life: calls the functions that it is asked for; an exception is an answer too."""
     connection.send("ready")
     while True:
         try:
             function, arguments = connection.recv()
         except EOFError:
             return
-        connection.send(_called(function, arguments))
-
-
-def _called(function: Callable[..., Any], arguments: tuple[Any, ...]) -> tuple[bool, Any]:
-    try:
-        return True, function(*arguments)
-    except Exception as error:  # told to the coordinator, who names the work it belonged to
-        return False, f"{type(error).__name__}: {error}"
+        try:
+            answer = True, function(*arguments)
+        except Exception as error:  # told to the coordinator, who names the work it belonged to
+            answer = False, f"{type(error).__name__}: {error}"
+        connection.send(answer)

@@ -22,7 +22,6 @@ from grader.classroom.marked_answers import answer_score, asked
 from grader.classroom.secrets_file import SecretsInForce, secrets_in_force
 from grader.gpu.devices import choose
 from grader.labs import all_labs
-from grader.labs.question import Question
 from grader.model import Device, Report
 from grader.pipeline.grading import GradeOptions, grade
 from grader.reading.answers import answers_in
@@ -69,10 +68,11 @@ class GradeKernels(NbGraderPreprocessor):  # type: ignore[misc]
     ).tag(config=True)
 
     def preprocess(self, nb: Any, resources: Any) -> tuple[Any, Any]:
-        parts = {at: found for at, cell in enumerate(nb.cells) if (found := self._part(cell))}
+        graded = {at: grade_id for at, cell in enumerate(nb.cells) if (grade_id := _graded_id(cell))}
+        parts = {at: found for at, grade_id in graded.items() if (found := graded_part(grade_id))}
         wanted = {lab_id for lab_id, _ in parts.values()}
         report = self._graded(wanted, resources) if wanted else None
-        questions = {at: question for at, cell in enumerate(nb.cells) if (question := self._asked(cell))}
+        questions = {at: question for at, grade_id in graded.items() if (question := asked(grade_id))}
         answers = answers_in(self._path(resources)) if questions else None
         for at, cell in enumerate(nb.cells):
             if cell.cell_type == "code":
@@ -86,14 +86,6 @@ class GradeKernels(NbGraderPreprocessor):  # type: ignore[misc]
                 score, sentence = answer_score(*questions[at], answers, most)
                 cell.outputs = answer_outputs(score, most, sentence)
         return nb, resources
-
-    def _part(self, cell: Any) -> tuple[str, str] | None:
-        grade_id = _graded_id(cell)
-        return graded_part(grade_id) if grade_id else None
-
-    def _asked(self, cell: Any) -> tuple[str, Question] | None:
-        grade_id = _graded_id(cell)
-        return asked(grade_id) if grade_id else None
 
     def _path(self, resources: Any) -> Path:
         """The submitted file."""

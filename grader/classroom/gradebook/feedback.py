@@ -6,7 +6,7 @@ from typing import Any
 
 from nbformat import v4
 
-from grader.model import ErrorMap, LabReport, Report
+from grader.model import LabReport, Report
 from grader.reporting import drawings
 from grader.reporting.compact import Remark, build_remarks, explanations, verdict
 from grader.reporting.inline import Inline
@@ -34,7 +34,9 @@ def _outputs(answer: Inline, score: float) -> list[Any]:
 def correctness(lab: LabReport) -> Inline:
     """Cases, causes, memory faults, advice on the build, error maps."""
     remarks = [verdict(lab), *explanations(lab), *build_remarks(lab)]
-    return Inline(remarks, [_picture(errors) for errors in lab.error_maps[:MAX_MAPS]])
+    if lab.error_maps:
+        from grader.reporting import pictures
+    return Inline(remarks, [pictures.error_map(errors) for errors in lab.error_maps[:MAX_MAPS]])
 
 
 def speed(report: Report, lab: LabReport) -> Inline:
@@ -50,9 +52,3 @@ def speed(report: Report, lab: LabReport) -> Inline:
     remarks += [Remark(f"{MARKS[test.status][0]} {test.name}: {test.message}", MARKS[test.status][1]) for test in timed]
     found = (drawings.tiers(lab), drawings.roofline(report, lab))
     return Inline(remarks, [picture for picture in found if picture is not None])
-
-
-def _picture(errors: ErrorMap) -> Any:
-    from grader.reporting import pictures
-
-    return pictures.error_map(errors)

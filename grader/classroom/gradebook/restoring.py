@@ -54,7 +54,8 @@ def restored(submitted: NotebookNode, released: NotebookNode) -> NotebookNode:
     before = None
     for grade_id, cell in known.items():
         if grade_id not in present:
-            cells.insert(_place(cells, before), _copy(cell))
+            after = (at + 1 for at, other in enumerate(cells) if before and _grade_id(other) == before)
+            cells.insert(next(after, 0), _copy(cell))
         before = grade_id
     return v4.new_notebook(cells=cells, metadata=released.metadata)
 
@@ -116,8 +117,3 @@ def _attach(cell: Any, submitted: Any) -> None:
 
 def _is_picture(kind: str, data: Any) -> bool:
     return kind.startswith("image/") and isinstance(data, str) and (kind + data).isascii()
-
-
-def _place(cells: list[Any], before: str | None) -> int:
-    """Where a cell goes that follows the cell `before`."""
-    return next((at + 1 for at, cell in enumerate(cells) if before and _grade_id(cell) == before), 0)

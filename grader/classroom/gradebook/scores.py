@@ -67,7 +67,10 @@ def write_scores(
     """
     student = name(student)
     labs = (document(report) if isinstance(report, Report) else report)["labs"]
-    api = _api()
+    try:
+        from nbgrader import api
+    except ImportError:
+        raise Unusable("nbgrader is not installed; run `pip install -e .[course]`") from None
     written: dict[str, float] = {}
     times = {} if submitted is None else {"timestamp": str(submitted)}
     with warnings.catch_warnings(action="ignore"), api.Gradebook(_address(gradebook)) as book:
@@ -114,14 +117,6 @@ def _score(grade_id: str, max_score: float, labs: Mapping[str, Any], answers: Ma
     if question is None or question[0] not in answers:
         return None
     return answer_score(*question, answers[question[0]], max_score)[0]
-
-
-def _api() -> Any:
-    try:
-        from nbgrader import api
-    except ImportError:
-        raise Unusable("nbgrader is not installed; run `pip install -e .[course]`") from None
-    return api
 
 
 def _address(gradebook: str | Path) -> str:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 
 from grader.authoring import archive
@@ -42,12 +42,7 @@ def _grader(root: Path, labs: Sequence[str], hidden: Visibility) -> dict[str, by
     """The project's files, the package grader, and the settings."""
     settings = f"labs = [{', '.join(repr(lab) for lab in labs)}]\nhidden = {hidden!r}\n".replace("'", '"')
     members = {name: (root / name).read_bytes() for name in PROJECT}
-    members |= {str(path.relative_to(root)): path.read_bytes() for path in _package(root)}
-    return members | {SETTINGS: settings.encode()}
-
-
-def _package(root: Path) -> Iterator[Path]:
-    """The files of the package grader."""
     for path in sorted((root / "grader").rglob("*")):
         if path.is_file() and "__pycache__" not in path.parts and not path.name.startswith("."):
-            yield path
+            members[str(path.relative_to(root))] = path.read_bytes()
+    return members | {SETTINGS: settings.encode()}

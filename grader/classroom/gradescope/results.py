@@ -84,7 +84,7 @@ def _lines(lab: LabReport, report: Report, concealed: HiddenCases, later: Visibi
             round(test.points, DECIMALS),
             round(test.max_points, DECIMALS),
             "passed" if test.status == "passed" else "failed",
-            _words(test),
+            "\n".join(prose(text) for text in (test.message, test.diagnosis) if text),
             later if _conceals(lab.lab_id, test, concealed) else "visible",
         )
     if lab.speed_status == "skipped":
@@ -98,10 +98,6 @@ def _line(
     """One of Gradescope's tests."""
     line = {"name": name, "score": score, "max_score": most, "status": status, "output": output}
     return {**line, "visibility": visibility, "output_format": "text"}
-
-
-def _words(test: TestResult) -> str:
-    return "\n".join(prose(text) for text in (test.message, test.diagnosis) if text)
 
 
 def _places(lab: LabReport) -> Iterator[dict[str, Any]]:

@@ -97,6 +97,10 @@ DELIVERIES = {
         {"Al B_9_assignsubmission_file_/w8a8.py": A, "Al B_9_assignsubmission_onlinetext_/onlinetext.html": "hi",
          "Cy_7_assignsubmission_onlinetext_/onlinetext.html": "hi"}, {"Al B": "a", "Cy": ""}
     ),
+    "the only work within a typed text": (
+        {"Al B_9_assignsubmission_file_/notes.pdf": "", "Al B_9_assignsubmission_onlinetext_/onlinetext.html": "hi",
+         "Al B_9_assignsubmission_onlinetext_/w8a8.py": A, "Cy_7_assignsubmission_file_/dds.py": C}, {"Al B": "a", "Cy": "c"}
+    ),
     "tile sizes in names below the work": (
         {"ann/w8a8.py": A, "ann/tune/t_128_64_32.py": "", "ann/tune/t_64_64_32.py": "", "ann/e.zip": {"t_1_2_3.py": "", "t_2_2_3.py": ""},
          "ben/grader/x.py": "", "ben/assignment/w8a8.py": A, "ben/tune/t_1_2_3.py": "", "ben/tune/t_2_2_3.py": ""}, {"ann": "a", "ben": "a"}
@@ -241,7 +245,7 @@ def test_a_file_of_definitions_alone_takes_no_time(tmp_path, name):
 def test_no_sentence_shows_where_an_archive_was_unpacked(tmp_path):
     archive = {"w8a8.py": A, "later/w8a8.py": C, "later/dds.py.txt": C}
     found = collect(delivered(tmp_path, {"ann/work.zip": archive, "ben/w8a8.py": A}), tmp_path / "w").hand_ins
-    assert all(note.startswith(("work/later/", "w8a8.py was handed in")) for note in found[0].notes)
+    assert all(note.startswith(("work.zip/later/", "w8a8.py was handed in")) for note in found[0].notes)
     assert found[0].notes
 
 
@@ -353,7 +357,7 @@ def test_a_class_is_never_taken_for_a_student(tmp_path, inner):
     files = {"ann/w8a8.py": A, **{f"eve/{name}": text for name, text in of_eve.items()}}
     ann, eve = collect(delivered(tmp_path, files), tmp_path / "w").hand_ins
     assert (work_of(ann), ann.refused) == ("a", "")
-    assert eve.refused == "submissions holds what several students handed in; give it by itself"
+    assert eve.refused == f"{inner} holds what several students handed in; give it by itself"
 
 
 def test_a_class_within_a_students_archive_says_what_to_give(tmp_path):
