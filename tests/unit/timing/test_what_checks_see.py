@@ -34,7 +34,7 @@ def case_of(lab):
 
 
 def slipped(slip, stack):
-    """The inputs as a kernel with this slip takes them: a single k left out, where X is rather small, or X and fp16 weights in another format."""
+    """The inputs as a kernel with this slip takes them: a k of rather small X left out, or X and fp16 weights in another format."""
     kind = {"bf16": torch.bfloat16, "fp8": torch.float8_e4m3fn}.get(slip)
     changed = dict(stack)
     for name in ("x_ptr", "values_ptr"):
