@@ -106,7 +106,6 @@ def _refuse_forgotten() -> None:
 
     forgotten: of such a variable the value that it still has, or has again, and why it is not to be read.
     """
-    from triton.compiler import code_generator
     from triton.compiler.code_generator import CodeGenerator
 
     branches, carries, set_value = (
@@ -171,17 +170,7 @@ def _refuse_forgotten() -> None:
 
         return known
 
-    copy_scope = getattr(code_generator, "_clone_scope", None)
-
-    def scope_copied(scope: Any) -> Any:
-        made = copy_scope(scope)  # type: ignore[misc]
-        for name, value in made.items():
-            if value is not scope[name]:
-                value.__dict__["copied"] = _original(scope[name])
-        return made
-
-    if copy_scope is not None:  # Triton 3.6: each block has values of its own
-        code_generator._clone_scope = scope_copied
+    _remember_copies()
     CodeGenerator.visit_then_else_blocks, CodeGenerator._find_carries = visit_then_else_blocks, find_carries
     CodeGenerator.visit_ListComp = visit_comprehension
     CodeGenerator.set_value, CodeGenerator._define_name_lookup = set_known, define_name_lookup
@@ -276,6 +265,24 @@ def _known(value: Any) -> Any:
     if isinstance(value, tl.core.base_value) and flatten_values_to_ir([value]):
         return TENSOR
     return value.value if isinstance(value, tl.constexpr) else value
+
+
+def _remember_copies() -> None:
+    """Lets a value that Triton 3.6 copies for each block know what it is a copy of; later versions copy none."""
+    from triton.compiler import code_generator
+
+    copy_scope = getattr(code_generator, "_clone_scope", None)
+    if copy_scope is None:
+        return
+
+    def scope_copied(scope: Any) -> Any:
+        made = copy_scope(scope)
+        for name, value in made.items():
+            if value is not scope[name]:
+                value.__dict__["copied"] = _original(scope[name])
+        return made
+
+    code_generator._clone_scope = scope_copied
 
 
 def _original(value: Any) -> Any:

@@ -60,7 +60,7 @@ def test_a_launch_that_is_lost_is_no_verdict(monkeypatch):
 
 def test_a_batch_enters_nothing_for_it(monkeypatch):
     monkeypatch.setattr(tasks, "build_lab", lambda *given: Refusal("not_graded", LOST))
-    monkeypatch.setattr(tasks, "_graded_on_cpu", lambda setup, source: grading.refused(LAB, Refusal("not_graded", LOST), gpu=False))
+    monkeypatch.setattr(tasks, "grade_lab_on_cpu", lambda lab, *given: grading.refused(lab, Refusal("not_graded", LOST), gpu=False))
     with pytest.raises(Undecided, match="from outside"):
         grade_on_cpu(SETUP, source())
 
