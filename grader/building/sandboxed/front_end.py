@@ -85,18 +85,35 @@ def _refuse_namesakes() -> None:
 
 
 def _refuse_left_over() -> None:
-    """Lets the front end refuse to unpack more values than there are names: Triton takes the first ones, Python none."""
+    """Lets the front end refuse to unpack more values than there are names: before 3.9 Triton takes the first ones, Python none."""
     from triton.compiler.code_generator import CodeGenerator
 
-    assign = CodeGenerator.assignTarget
+    assign = CodeGenerator.visit_Assign
 
-    def assign_target(self: Any, target: Any, value: Any) -> None:
-        names, values = len(getattr(target, "elts", ())), len(getattr(value, "values", ()))
-        if 0 < names < values:
-            raise FrontEndRefusal(f"{values} values are unpacked into {names} names; give each a name")
-        assign(self, target, value)
+    def visit_assign(self: Any, node: Any) -> Any:
+        visit, target = self.visit, node.target if isinstance(node, ast.AnnAssign) else node.targets[0]
 
-    CodeGenerator.assignTarget = assign_target
+        def visited(part: Any) -> Any:
+            value = visit(part)
+            if part is node.value:
+                _check_unpacked(target, value)
+            return value
+
+        self.visit = visited
+        try:
+            return assign(self, node)
+        finally:
+            self.visit = visit
+
+    CodeGenerator.visit_Assign = visit_assign
+
+
+def _check_unpacked(target: Any, value: Any) -> None:
+    names, values = getattr(target, "elts", ()), getattr(value, "values", ())
+    if 0 < len(names) < len(values):
+        raise FrontEndRefusal(f"{len(values)} values are unpacked into {len(names)} names; give each a name")
+    for name, part in zip(names, values, strict=False):
+        _check_unpacked(name, part)
 
 
 def _refuse_forgotten() -> None:
