@@ -59,13 +59,18 @@ def everything() -> bool:
 
 @cache
 def turn() -> int:
-    """How many commits there were before; 0 where that is not known."""
-    command = ["git", "rev-list", "--count", "HEAD"]
+    """How many commits there were before; of a shallow clone, which does not know, a number made of its commit; 0 without git."""
     try:
-        done = subprocess.run(command, cwd=Path(__file__).parent, capture_output=True, text=True, check=False)
-    except OSError:
+        if _git("rev-parse", "--is-shallow-repository") == "true":
+            return int(_git("rev-parse", "HEAD")[:8], 16)
+        return int(_git("rev-list", "--count", "HEAD"))
+    except (OSError, ValueError):
         return 0
-    return int(done.stdout) if done.returncode == 0 else 0
+
+
+def _git(*arguments: str) -> str:
+    done = subprocess.run(["git", *arguments], cwd=Path(__file__).parent, capture_output=True, text=True, check=False)
+    return done.stdout.strip()
 
 
 def share(those: Sequence[Any], shares: int) -> list[Any]:

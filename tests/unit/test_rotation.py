@@ -39,6 +39,14 @@ def test_all_others_are_always_run_and_all_when_asked_for(run_at, monkeypatch):
     assert run_at(7) == {*NAMES, *OTHERS}
 
 
+def test_a_shallow_clone_has_its_turn_and_what_is_no_clone_the_first(monkeypatch):
+    answers = {"--is-shallow-repository": "true", "HEAD": "0000000fe0"}
+    monkeypatch.setattr(rotation, "_git", lambda *arguments: answers.get(arguments[-1], ""))
+    assert rotation.turn.__wrapped__() == 15
+    monkeypatch.setattr(rotation, "_git", lambda *arguments: "")
+    assert rotation.turn.__wrapped__() == 0
+
+
 @pytest.mark.parametrize("family", rotation.SHARES)
 def test_each_family_is_of_tests_that_there_are(family):
     file, _, name = family.partition("::")
