@@ -14,6 +14,7 @@ import torch
 from grader.labs import get_lab
 from grader.labs.gptq.packing import levels
 from grader.model import Problem
+from tests.kernels.test_layers import TOO_NEW
 
 ROOT = Path(__file__).parents[3]
 K, N = 96, 24
@@ -104,6 +105,8 @@ def test_the_layer_takes_the_state_dict_of_a_checkpoint():
         [sys.executable, __file__], capture_output=True, text=True, timeout=SECONDS, check=False, cwd=ROOT,
         env={**os.environ, "TRITON_INTERPRET": "1", "PYTHONPATH": str(ROOT)},
     )
+    if TOO_NEW in done.stderr:
+        pytest.skip("Triton 3.6's own interpreter does not run with this NumPy")
     assert done.returncode == 0, done.stderr
     answers = json.loads(done.stdout)
     assert answers.pop("act-order") == 1
