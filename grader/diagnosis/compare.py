@@ -50,7 +50,10 @@ def compare(run: Run) -> list[Observation]:
         found = _with_slices(
             run, found, [_with_lost(run, at, one) for (at, _), one in zip(followed, moved, strict=True)]
         )
-    return first_of_each(found)
+    told = {
+        one.line for one in found if one.aspect != "rounding"
+    }  # of one program as a rounding, of another as what a scale becomes
+    return first_of_each([one for one in found if one.aspect != "rounding" or one.line not in told])
 
 
 def _with_slices(run: Run, found: list[Observation], followed: list[Products]) -> list[Observation]:
