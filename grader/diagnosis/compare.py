@@ -50,9 +50,8 @@ def compare(run: Run) -> list[Observation]:
         found = _with_slices(
             run, found, [_with_lost(run, at, one) for (at, _), one in zip(followed, moved, strict=True)]
         )
-    told = {
-        one.line for one in found if one.aspect != "rounding"
-    }  # of one program as a rounding, of another as what a scale becomes
+    # what one program shows as a rounding another may show as what becomes of a scale
+    told = {one.line for one in found if one.aspect != "rounding"}
     return first_of_each([one for one in found if one.aspect != "rounding" or one.line not in told])
 
 
