@@ -50,9 +50,13 @@ def compare(run: Run) -> list[Observation]:
         found = _with_slices(
             run, found, [_with_lost(run, at, one) for (at, _), one in zip(followed, moved, strict=True)]
         )
-    # what one program shows as a rounding another may show as what becomes of a scale
+    return first_of_each(_without_repeated(found))
+
+
+def _without_repeated(found: list[Observation]) -> list[Observation]:
+    """What one program shows as a rounding another may show as what becomes of a scale: that alone is told of the line."""
     told = {one.line for one in found if one.aspect != "rounding"}
-    return first_of_each([one for one in found if one.aspect != "rounding" or one.line not in told])
+    return [one for one in found if one.aspect != "rounding" or one.line not in told]
 
 
 def _with_slices(run: Run, found: list[Observation], followed: list[Products]) -> list[Observation]:
