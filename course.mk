@@ -31,7 +31,7 @@ calibrate: $(INSTALLED) ## write this GPU's tier table from the solutions and th
 ## For engineers
 
 .PHONY: test test-fast lint coverage bench bench-models bench-grader explain-table figures
-test: $(call with,test) lint ## all tests that need no GPU (on a GPU machine also those marked gpu)
+test: $(call with,test) lint ## the tests that need no GPU (on a GPU machine also those marked gpu); EVERY=all: all of each corpus
 	@$(PY) -m pytest -n auto --dist loadgroup $(ARGS)
 
 test-fast: $(call with,test) ## the quick tests, for the inner loop

@@ -109,6 +109,7 @@ def _refuse_left_over() -> None:
 
 
 def _check_unpacked(target: Any, value: Any) -> None:
+    """Raises FrontEndRefusal where a target, or one within it, has fewer names than its value has values."""
     names, values = getattr(target, "elts", ()), getattr(value, "values", ())
     if 0 < len(names) < len(values):
         raise FrontEndRefusal(f"{len(values)} values are unpacked into {len(names)} names; give each a name")

@@ -104,9 +104,8 @@ def with_unread_named(hand_ins: Sequence[HandIn], came: Iterable[Came]) -> list[
                 or path in claims.taken[hand_in.key]
                 or path in claims.left[hand_in.key]
             )
-            opened = (
-                is_source(path) or is_archive(path) or hand_in.taken
-            )  # what is there instead of sources has been told
+            # what is there instead of sources has been told
+            opened = is_source(path) or is_archive(path) or hand_in.taken
             if opened and not told and not (hand_in.platform == "clone" and _is_no_work(path, hand_in)):
                 unread.setdefault(hand_in.key, []).append((path, f"{one.name} was not read: {why_unread(path)}"))
     found = []
