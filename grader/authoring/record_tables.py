@@ -21,7 +21,7 @@ from grader.judging.points import speed_points
 from grader.judging.rubric import load_rubric, rung_of
 from grader.labs import speed_steps_of
 from grader.labs.speed_step import SpeedStep
-from grader.reporting.benchmarks import SHOWN, Entry, Record, load, others
+from grader.reporting.benchmarks import SHOWN, Entry, load
 from grader.unusable import Unusable
 
 Language = Literal["en", "zh"]
@@ -43,7 +43,7 @@ def _worked_out(text: str, root: Path, name: str) -> str:
     """The text with its `@bench{...}` worked out from the benchmark's record."""
     if "@bench{" not in text:
         return text
-    record = record_of(root)
+    record = load(root / SHOWN)
 
     def entry(lab_id: str, shape: str, contestant: str) -> Entry:
         return next(one for one in record.timed(lab_id) if (one.contestant, one.shape) == (contestant, shape))
@@ -81,7 +81,7 @@ def ladder_table(
     ideas: what each step but the last does, where the language is not that of the steps' docstrings. Raises Unusable when the
     benchmark's record cannot be read or lacks one of the times, or the ideas are not as many as the steps.
     """
-    record = record_of(root, lab_id)
+    record = load(root / SHOWN)
     folder = root / "solutions" / "ladder"
     steps = [(f"ladder/{path.stem}", path) for path in sorted(folder.glob(f"{lab_id}_*.py"))]
     steps.append(("solution", root / "solutions" / f"{lab_id}.py"))
@@ -196,7 +196,7 @@ def speed_text(
 
 def _times_of(root: Path, lab_id: str, step: SpeedStep, language: Language) -> str:
     """The times before and after a step towards speed, in a sentence. Raises Unusable where the record lacks one of them."""
-    words, record = SPEED_WORDS[language], record_of(root, lab_id)
+    words, record = SPEED_WORDS[language], load(root / SHOWN)
     if not record.timed(lab_id, "ladder"):
         return words["unmeasured"]
     times = {(entry.contestant, entry.shape): entry for entry in record.timed(lab_id)}
@@ -219,14 +219,6 @@ def _times_of(root: Path, lab_id: str, step: SpeedStep, language: Language) -> s
         gpu=record.gpu,
         parts=words["join"].join(parts),
     )
-
-
-def record_of(root: Path, lab_id: str | None = None) -> Record:
-    """The benchmark's record that is shown; of a lab's ladder another GPU's, where that alone has every step. Raises Unusable."""
-    shown = load(root / SHOWN)
-    steps = {f"ladder/{path.stem}" for path in (root / "solutions" / "ladder").glob(f"{lab_id}_*.py")}
-    whole = (one for one in [shown, *others(root)] if steps <= {entry.contestant for entry in one.timed(kind="ladder")})
-    return next(whole, shown)
 
 
 def _idea(path: Path) -> str:

@@ -11,9 +11,8 @@ from grader.model import KernelSource, LabReport, Refusal, TestResult
 from grader.notebook.cells import NotYet, Output, display, inputs, lab_named, sentence
 from grader.notebook.chosen_device import notes
 from grader.notebook.speed_path import Guess, SpeedAnswer, SpeedPath
-from grader.notebook.trial import ROOT, record
+from grader.notebook.trial import record
 from grader.reading import read_executed
-from grader.reporting.benchmarks import others
 from grader.reporting.compact import Remark
 from grader.reporting.inline import Inline
 from grader.reporting.terminal import MARKS
@@ -134,22 +133,17 @@ def _standing(lab: Lab, path: SpeedPath) -> list[Remark]:
     """Like which step of the ladder the kernel is built, and what that took; nothing before the first, or where nobody timed it."""
     rung = path.standing(list(speed_steps_of(lab.id).values()))
     try:
-        records = [record(), *others(ROOT)]
+        known = record()
     except NotYet:
-        records = []
-    found = (
-        (one.gpu, timed)
-        for one in records
-        if (timed := [entry for entry in one.timed(lab.id, "ladder") if entry.contestant == f"ladder/{rung}"])
-    )
-    gpu, timed = next(found, ("", []))
+        return []
+    timed = [entry for entry in known.timed(lab.id, "ladder") if entry.contestant == f"ladder/{rung}"]
     if not timed:
         return []
     times = ", ".join(f"M = {entry.M} {entry.time_us:.1f} us" for entry in timed)
     number = rung.split("_")[1]
     return [
         Remark(
-            f"Your kernel is built like step {number} of the table. On an {gpu} that step took: {times}.",
+            f"Your kernel is built like step {number} of the table. On an {known.gpu} that step took: {times}.",
             "cyan",
         )
     ]

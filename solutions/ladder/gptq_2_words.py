@@ -4,7 +4,7 @@ Changes: BLOCK_K / 8 rows of words, opened to [words, 8, columns] in registers; 
 zeros for each word instead of for each weight. Products are in fp32, where the published kernel rounds each to fp16. Tiles are wider,
 and there are some for 64 tokens.
 Predicted: half the time with few tokens: an eighth of the load instructions, and the opening of words stays.
-Measured, microseconds, cuBLAS fp16 in brackets: 1 token 12.8 (15.5); 16 12.6 (16.0); 64 16.6 (15.3).
+Measured, microseconds, cuBLAS fp16 in brackets: 1 token 12.5 (12.8); 16 12.4 (12.9); 64 16.5 (12.0).
 A third less with few tokens, where half was predicted: the opening of words is more of the loop than was thought. With 64 tokens, where
 tiles of 64 rows open each weight once, a quarter of the time is left.
 """

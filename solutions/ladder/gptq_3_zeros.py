@@ -4,8 +4,8 @@ Changes: the zero point is subtracted from the integers, which is exact, and the
 were two in fp32. q s - (z + 1) s in fp16 would take as few operations, and lose bits: both terms are up to 16 s large,
 and their difference is often s or 2 s.
 Predicted: a tenth less, for the conversions to fp32 and back and the products of the zero points.
-Measured, microseconds, cuBLAS fp16 in brackets: 1 token 13.21 (15.44); 16 12.93 (15.93); 64 16.68 (15.19).
-Wrong: with few tokens it is 3 to 5 % slower, so arithmetic is not what this loop waits for. What is left is that no bit is lost.
+Measured, microseconds, cuBLAS fp16 in brackets: 1 token 13.0 (12.8); 16 12.7 (12.9); 64 16.6 (12.0).
+Wrong: with few tokens it is 3 to 4 % slower, so arithmetic is not what this loop waits for. What is left is that no bit is lost.
 """
 
 import triton

@@ -23,7 +23,6 @@ from bench.running import contestants
 from bench.shapes import all_shapes, shapes_of
 from bench.tables import PICTURES, markdown, page, terminal_table
 from bench.whole.pages import load_models
-from grader.authoring.record_tables import record_of
 from grader.labs import all_labs
 from grader.model import KernelSource
 from grader.reporting.benchmarks import SHOWN, Entry, Record, from_json, load, others, to_json
@@ -144,7 +143,7 @@ def test_contestants_are_the_solutions_and_the_ladder():
 @pytest.mark.parametrize("path", sorted((ROOT / "solutions" / "ladder").glob("*.py")), ids=lambda path: path.stem)
 def test_a_step_of_the_ladder_tells_what_was_measured(path):
     text = ast.get_docstring(ast.parse(path.read_text(encoding="utf-8")))
-    record = record_of(ROOT, path.stem.split("_")[0])
+    record = load(ROOT / SHOWN)
     entries = [e for e in record.timed(kind="ladder") if e.contestant == f"ladder/{path.stem}"]
     told = re.search(r"^Measured, microseconds, cuBLAS fp16 in brackets: (.*)", text, re.DOTALL | re.MULTILINE)[1]
     pairs = re.findall(r"([\d.]+) \(([\d.]+)\)", told)

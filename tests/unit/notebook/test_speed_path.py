@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from grader.authoring.notebooks import SOURCE, student_notebook
-from grader.authoring.record_tables import record_of, speed_text
+from grader.authoring.record_tables import speed_text
 from grader.labs import all_labs, speed_steps_of
 from grader.labs.speed_step import ConfigFacts, Demand, SpeedStep, launched
 from grader.model import Case, Config, KernelSource, Refusal
@@ -18,6 +18,7 @@ from grader.notebook import check_cells, speeding
 from grader.notebook.cells import NotYet
 from grader.notebook.speed_path import Guess, SpeedAnswer, SpeedPath
 from grader.reading import read
+from grader.reporting.benchmarks import SHOWN, load
 from grader.reporting.inline import Inline
 from grader.unusable import Unusable
 
@@ -95,7 +96,7 @@ def test_a_kernel_stands_where_its_rung_does(lab_id, rung, paths):
     path = paths.setdefault((lab_id, rung), path_of(lab_id, rung, 2))
     assert path.standing(list(speed_steps_of(lab_id).values())) == rung
     (remark,) = speeding._standing(all_labs()[lab_id], path) or [None]
-    number, timed = rung.split("_")[1:2], [one for one in record_of(ROOT, lab_id).timed(lab_id) if one.contestant == f"ladder/{rung}"]
+    number, timed = rung.split("_")[1:2], [one for one in load(ROOT / SHOWN).timed(lab_id) if one.contestant == f"ladder/{rung}"]
     assert (remark is None) == (rung == "solution")
     assert remark is None or f"like step {number[0]} of the table" in remark.text
     assert all(f"M = {one.M} {one.time_us:.1f} us" in remark.text for one in timed)
@@ -255,6 +256,6 @@ def test_each_step_has_its_cells_its_rungs_and_its_times(lab_id):
         assert step.small is not None or all(demand.quantity.needs != "traffic" for demand in step.demands)
         text = speed_text(ROOT, lab_id, name, "here")
         assert (" us" in text) != ("not measured yet" in text)
-        assert (" us" in text) == bool(record_of(ROOT, lab_id).timed(lab_id, "ladder"))
+        assert (" us" in text) == bool(load(ROOT / SHOWN).timed(lab_id, "ladder"))
     with pytest.raises(Unusable, match=r"speed_steps\.py does not have"):
         speed_text(ROOT, lab_id, "nothing", "here")
