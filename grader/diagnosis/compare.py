@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterator
 import numpy as np
 
 from grader.diagnosis.addresses import check_k, check_rows, check_steps
-from grader.diagnosis.counts import check_counts, check_masks
+from grader.diagnosis.counts import check_counts, check_masks, meets_again
 from grader.diagnosis.observation import Observation, first_of_each
 from grader.diagnosis.precision import adds_up, check_precision, check_roundings
 from grader.diagnosis.programs import check_programs, put_right
@@ -26,6 +26,8 @@ from grader.diagnosis.tape import Node
 from grader.diagnosis.values import check_values, check_weight, common_offset
 
 MAX_PROGRAMS = 12
+PLACES = ("rows", "k", "index", "count")
+"""Columns that say which elements a tile's products are made of."""
 
 Followed = tuple[list[Node], Products]
 """A program's stores to Y, and the products behind a sample of what one of them leaves."""
@@ -41,9 +43,13 @@ def compare(run: Run) -> list[Observation]:
     if any(one.aspect == "order" for one in placed):  # nothing else of a tile is certain before
         return first_of_each(found)
     of_programs: list[Observation] = []
+    astray: set[int] = set()
     for (stores, _), products in zip(followed, moved, strict=True):
         with contextlib.suppress(Untraceable):
-            of_programs += _of_program(run, stores, products)
+            seen = _of_program(run, stores, products)
+            # where a tile is astray, the program's next one may begin astray
+            of_programs += [one for one in seen if one.column not in PLACES or products.program not in astray]
+            astray |= {products.program for one in seen if one.column in PLACES}
     mixing = {one.program for one in of_programs if one.aspect in MIXED}  # whose tiles lack what others have too much
     found += [one for one in of_programs if one.column == "sum" or one.program not in mixing]
     if run.ended and run.config.split_k > 1 and not any(one.column in ("rows", "k", "store") for one in found):
@@ -149,7 +155,8 @@ def _of_slices(run: Run, followed: list[Products]) -> list[Observation]:
         shared = [one for one in run.tape.stores if one.program in programs and one.tensor == run.lab.output]
         places = {(one.lowest, one.highest) for one in shared}
         if programs == {one.program for one in run.tape.stores if (one.lowest, one.highest) in places}:
-            return check_counts(run, parts)
+            again = [one for one in parts if meets_again(run, one)]  # by itself, wherever the others begin
+            return check_steps(run, again[0]) or check_counts(run, again[:1])[:1] if again else check_counts(run, parts)
     return []
 
 

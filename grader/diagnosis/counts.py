@@ -71,6 +71,11 @@ def _times_met(products: Products, e: int, needed: Array) -> Array:
     return each[0] if parts else np.bincount(left.k[e][met], minlength=len(needed))
 
 
+def meets_again(run: Run, products: Products) -> bool:
+    """Whether a program multiplies some k more than once for its first element."""
+    return bool((_times_met(products, 0, needed_of(run, int(products.n[0]))) > 1).any())
+
+
 def _together(run: Run, parts: Sequence[Products]) -> str:
     """Of slices: what each of them covers."""
     if len(parts) == 1:
@@ -119,12 +124,15 @@ def _line(run: Run, parts: Sequence[Products], which: str, amiss: Array) -> tupl
 
 
 def _line_of_load_again(run: Run, one: Products) -> int | None:
-    """A load of X that brings what another line has loaded, for another multiplication of the same sum."""
+    """A load of X that brings what another line has loaded, for another multiplication of the same sum; of one helper, its second call."""
     loads = [load_of(run, one.left, int(np.argmax(one.term == term))) for term in np.unique(one.term[one.live[0]])]
     known = [load for load in loads if load is not None and load.active.any()]
     for first, second in pairwise(known):
-        if first.line != second.line and np.array_equal(first.offsets, second.offsets):
-            return second.line
+        if first.line and second.line and np.array_equal(first.offsets, second.offsets):
+            if first.line != second.line:
+                return second.line
+            if first.line.caller != second.line.caller:
+                return second.line.caller
     return None
 
 

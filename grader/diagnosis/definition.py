@@ -183,16 +183,30 @@ def made_with(nodes: Sequence[Node], given: Asked) -> list[Node]:
 
 def line_of_step(run: Run, first: Node, second: Node, right: Container[int] = ()) -> int | None:
     """Where an address moves on from one iteration to the next: the first of what the second access was made of, and the first access
-    was not, that goes on with something older, else the first of all. None where it does not move on."""
+    was not, that goes on with something older, else the first of all; what is made again of the same does not. None where it does not move
+    on."""
+    same: dict[int, int] = {}
+
+    def made_of(node: Node) -> tuple[object, ...]:
+        return node.op, node.line, tuple(same.get(i, i) for i in node.inputs)
+
     before = {node.number for node in address_nodes(run, first)}
+    made = {made_of(node): node.number for node in address_nodes(run, first)}
     fresh = [node for node in address_nodes(run, second) if node.number not in before and node.line is not None]
+    for node in fresh:
+        if node.inputs and node.op != "loop_variable" and made_of(node) in made:
+            same[node.number] = made[made_of(node)]
+    fresh = [node for node in fresh if node.number not in same]
     left = [
         node
         for node in fresh
         if node.inputs and node.op != "loop_variable" and node.line != second.line and node.number not in right
     ]
     carried = [node for node in left if not before.isdisjoint(node.inputs)]
-    return (carried or left or [second])[0].line if fresh else None
+    line = (carried or left or [second])[0].line if fresh else None
+    if line and first.line and first.line == second.line and first.line.caller not in (None, line.caller):
+        return line.caller  # what a helper did right in its first call is not its mistake
+    return line
 
 
 def start_of_sum(run: Run, number: int) -> int | None:
@@ -253,6 +267,27 @@ def line_of_exchange(run: Run, products: Products, side: Side, p: int, access: N
     if right is access:
         return next((node.line for node in orders), None)
     return next((node.line for node in way if access.number in node.inputs and node.op not in MOVES), term.line)
+
+
+def line_of_mixing(run: Run, side: Side, access: Node, p: int) -> int | None:
+    """Where a tile got another order, so that rows and k change along one axis which did not before; None where they do not."""
+    if not _mixes(run, side, int(side.node[p])):
+        return None
+    way = behind(run, int(side.node[p]), stop=lambda node: node is access)
+    orders = (node for node in way if node.op in ORDERS and _mixes(run, side, node.number))
+    return next((node.line for node in orders if not any(_mixes(run, side, i) for i in node.inputs)), None)
+
+
+def _mixes(run: Run, side: Side, number: int) -> bool:
+    """Whether both the rows and the k of an operand's elements change along one axis of a tile."""
+    origin = run.provenance.origin(number, side.operand.tensor)
+    if origin is None:
+        return False
+    along = side.operand.place(run.problem, offsets_of(origin))
+    there = [(origin >= 0) & (np.roll(origin, -1, axis) >= 0) for axis in range(origin.ndim)]
+    return any(
+        all(((np.roll(one, -1, axis) != one) & there[axis]).any() for one in along) for axis in range(origin.ndim)
+    )
 
 
 def _is_transposed(run: Run, products: Products, side: Side, p: int) -> bool:

@@ -32,7 +32,7 @@ from grader.running.cpu import InterpretOptions, interpret
 MAX_LAUNCHES = 5
 MAX_SENTENCES = 6
 MAX_PRODUCTS = 1 << 25
-"""M N K of the largest case that is recorded."""
+"""M N K of the largest case that is recorded, unless all that fail are larger."""
 FIRST, SPREAD = 4, 4
 """How many programs of a launch are recorded: the first ones, twice as many where they may share a tile, and others evenly over all."""
 ENOUGH = 8000
@@ -188,7 +188,7 @@ def _chosen(failure: Failure, expected: Relation, failing: Sequence[Outcome]) ->
         case = lab.case(outcome.case)
         return case.x_layout, case.y_layout
 
-    small = [outcome for outcome in failing if size(outcome) <= MAX_PRODUCTS]
+    small = [one for one in failing if size(one) <= MAX_PRODUCTS] or [min(failing, key=size)]
     small.sort(key=lambda one: (size(one), math.prod(bundle.launches[one.case, one.config].grid)))
     order = {case: place for place, case in enumerate(expected.first)}
     plain = sorted((one for one in small if layout(one) == PLAIN), key=lambda one: order.get(one.case, len(order)))

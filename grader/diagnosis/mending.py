@@ -22,6 +22,7 @@ from grader.diagnosis.definition import (
     is_cut,
     line_in_block_pointer,
     line_of_exchange,
+    line_of_mixing,
     made_with,
     mask_nodes,
     numbers_behind,
@@ -326,7 +327,11 @@ def line_of_place(
     """Where an operand came to another place than its own, in the first product that shows it: where the wrong one of two is used, or where
     its elements' addresses were made."""
     access = run.load_of(int(side.node[p]), side.operand.tensor)
-    exchanged = None if access is None else line_of_exchange(run, products, side, p, access)
+    exchanged = (
+        None
+        if access is None
+        else line_of_mixing(run, side, access, p) or line_of_exchange(run, products, side, p, access)
+    )
     return exchanged or line_of_operand(run, products, side, p, _lacks(run, products, side), right)
 
 

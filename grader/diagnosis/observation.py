@@ -150,7 +150,7 @@ class Observation:
             where.append(f"iteration {self.iteration}")
         expected = f", expected {self.expected.format(*self.numbers)}" if self.expected else ""
         named = (
-            f". A kernel that {self.what} gives the same result{f' ({self.hint})' if self.hint else ''}"
+            f". A kernel that {self.what} gives the same numbers here{f' ({self.hint})' if self.hint else ''}"
             if self.what
             else ""
         )

@@ -157,7 +157,7 @@ def _added(run: Run, products: Products, offset: float) -> list[Observation]:
         names = sorted(tensor.removesuffix("_ptr") for tensor in addend.sources)
         what = "what Y held before" if run.lab.output in addend.sources else f"{plain(float(addend.values[e]))}"
         whose = f", made of {' and '.join(names)} alone," if names and run.lab.output not in addend.sources else ""
-        text = f"{what}{whose} is added to the sum for {products.element(e)}"
+        text = f"{what}{whose} is part of {products.element(e)}"
         expected = "products of X and W alone"
         if of_left:
             expected = f"{plain(float(lacking[e]))}, which compensates for the {plain(offset)} by which W is too large in the product"

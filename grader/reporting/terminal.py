@@ -71,19 +71,13 @@ def _lab(lab: LabReport, *, every: bool) -> RenderableType:
 
 
 def outcome(lab: LabReport) -> tuple[str, str]:
-    """How many of a lab's cases fail and how many things are to be put right, if all were observed; or that none does; and its colour.
-
-    ("", "") without cases.
-    """
+    """How many of a lab's cases fail, or that none does, and its colour; ("", "") without cases."""
     cases = [test for test in lab.tests if test.kind == "correctness"]
     wrong, found = failing(lab.tests), causes(lab.tests)
     skipped = [test for test in cases if test.status == "skipped"]
     aside = f"; {len(skipped)} cannot be graded on this machine: {headline(skipped[0].message)}" if skipped else ""
     if wrong:
-        reasons = found[0].reasons if len(found) == 1 else len(found)  # as many as `_cause` numbers
-        things = "; one thing to fix" if reasons == 1 else f"; {reasons} things to fix"
-        known = "" if any(cause.unexplained for cause in found) else things
-        return f"{MARKS['failed'][0]} {len(wrong)} of {len(cases)} cases fail{known}{aside}", "red"
+        return f"{MARKS['failed'][0]} {len(wrong)} of {len(cases)} cases fail{aside}", "red"
     if found:
         return f"{MARKS['failed'][0]} {len(cases) - len(skipped)} of {len(cases)} cases pass, but{aside}:", "red"
     passed = [test.message for test in lab.tests if test.kind in ("memory", "build") and test.status == "passed"]

@@ -126,7 +126,7 @@ BAD = {
     "a crash": ("block_row), ", "block_row + 2**29), ", "gives no result: "),
     "no such text": ("block_col", "block_row", "'block_col' is 0 times in the step's solution, expected once"),
     "text that is there twice": ("block_row", "block_row + 1", "is 2 times in the step's solution, expected once"),
-    "told already": ("block_row + 1)", "block_row + 1 - 1)", "gives the same result as grader/labs/dds/slips.toml entry 2"),
+    "told already": ("block_row + 1)", "block_row + 1 - 1)", "gives the same numbers here as grader/labs/dds/slips.toml entry 2"),
 }
 
 

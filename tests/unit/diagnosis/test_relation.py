@@ -233,6 +233,10 @@ def test_a_scale_is_followed_by_the_way_that_the_number_came():
         ("w8a16_t03", "all_tails", 33, "rows 1:2 of X are loaded"),  # of a block pointer's arguments the one that is wrong
         ("w8a16_t04", "all_tails", 39, "the shape given for W leaves out"),
         ("gptq_t05", "groups_of_32", 22, "scales[1, 0] is used"),  # loaded as they should be, and laid otherwise
+        ("w8a8_x05", "all_tails", 65, "(0:64, then 0:64)"),  # by itself, and in the second call of the helper, whose first was right
+        ("w4a16_x03", "all_tails", 60, "the word of W[1, 0:8] is multiplied"),  # where rows and k came to lie along one axis
+        ("dds_x09", "rectangular", 51, "X[1, 0] is multiplied"),  # the same, of three axes
+        ("dds_x07", "rectangular", 30, "128:256, 288:320 is never multiplied for Y[0, 0]"),  # of the first tile, not of what follows
     ],
 )
 def test_of_one_mistake_one_thing_is_said_and_its_line(name, case, line, words):
@@ -401,6 +405,21 @@ def test_of_two_steps_neither_is_expected(tmp_path):
     assert "128 from one iteration to the next (0:128, then 128:256), and k of X by 256, expected the same for both" in said_of(
         text, "w8a8", "in `long_k`", tmp_path
     )
+
+
+def test_what_each_iteration_makes_again_does_not_move_it_on():
+    """A helper adds rows to what moves, and both belong to one line."""
+    text = kernel_text("tests/corpus/blind_2026_11_28x.toml:w8a8_x01", TESTS.parent)
+    (only,), place = located(text, "w8a8", "long_k", config=1)
+    assert "(0:128, then 32:160)" in only.found
+    assert "line 52" in place(only.line)
+
+
+def test_a_mistake_that_only_a_large_case_has_is_looked_into(tmp_path):
+    text = kernel_text("tests/corpus/blind_2026_11_28x.toml:dds_x06", TESTS.parent)
+    said = said_of(text, "dds", "in `uneven_rows`", tmp_path)
+    assert "line 42 (look here first), `c`" in said
+    assert "outside X is multiplied" in said
 
 
 def test_what_stops_the_reading_has_its_line(tmp_path):

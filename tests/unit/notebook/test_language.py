@@ -219,13 +219,13 @@ def test_what_a_known_mistake_does_is_told_in_chinese():
         what, hint = in_chinese(known.says), known.hint and f"（{in_chinese(known.hint)}）"
         seen = replace(SEEN, what=known.says, hint=known.hint)
         place, chinese = PLACES[0]
-        assert in_chinese(seen.text(place)) == f"{chinese}，`q`，{SEEN_IN_CHINESE}。这样的 kernel 结果与它相同：{what}{hint}"
+        assert in_chinese(seen.text(place)) == f"{chinese}，`q`，{SEEN_IN_CHINESE}。这样的 kernel 在这里得出同样的数：{what}{hint}"
 
 
 @pytest.mark.parametrize(("place", "chinese"), PLACES)
 def test_where_to_look_first_stands_after_the_line(place, chinese):
     what, hint = "divides by the scale", "leave the scale in fp32"
-    named = f"。这样的 kernel 结果与它相同：{in_chinese(what)}"
+    named = f"。这样的 kernel 在这里得出同样的数：{in_chinese(what)}"
     for seen, said in (
         (SEEN, SEEN_IN_CHINESE),
         (replace(SEEN, expected=""), SEEN_IN_CHINESE.removesuffix("，应为：4")),
