@@ -296,8 +296,11 @@ def _other_row(walk: _Walk, wrong: Array) -> Observation:
     height, own = side.operand.height, products.rows(side)
     access, line = load_of(run, side, p), line_of_place(run, products, side, p)
     index_of, other = products.left.operand.index_of, products.left
-    alike = index_of is not None and side is products.right
-    alike = alike and index_elements(run, other)[e, p] == index_of(run.problem, side.offset[e : e + 1, p])[0]
+    alike = (
+        index_of is not None
+        and side is products.right
+        and index_elements(run, other)[e, p] == index_of(run.problem, side.offset[e : e + 1, p])[0]
+    )
     # whole blocks of another row, with their places in X
     if alike and not ((side.row - own[:, None])[wrong] % height).any():
         inside, stored = inside_loop(run, products), products.store.line or 0
