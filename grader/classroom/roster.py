@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import csv
 import io
-import itertools
 import math
 import re
 import unicodedata
+from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 from datetime import datetime
@@ -284,7 +284,7 @@ def _of_a_team(hand_in: HandIn, person: Person, *, few: bool) -> str:
 
 
 def _of_another(hand_in: HandIn, person: Person, clones: str) -> str:
-    """An account is all that follows what the names of all clones begin with: x-ann is not ann."""
+    """An account is all that follows what the names of clones begin with: x-ann is not ann."""
     rest = hand_in.student.removeprefix(clones)
     whole = len(rest) <= len(person.github) or _folded(hand_in.student) == _folded(person.login)
     if hand_in.platform != "clone" or not clones or whole:
@@ -312,15 +312,16 @@ def _in_a_team(hand_in: HandIn, roster: Roster) -> Person | None:
 
 
 def _beginning(names: Sequence[str]) -> str:
-    """What all of these begin with, up to a hyphen."""
-    both = zip(min(names, default=""), max(names, default=""), strict=False)
-    same = "".join(a for a, _ in itertools.takewhile(lambda pair: pair[0] == pair[1], both))
-    return same[: same.rfind("-") + 1]
+    """What most of these begin with, up to a hyphen; a repository that is another's changes nothing. "" where it cannot be told."""
+    having = Counter(name[:at] for name in set(names) for at in range(1, len(name) + 1) if name[at - 1] == "-")
+    found = [beginning for beginning, count in having.items() if count == max(having.values())]
+    longest = max(found, key=len, default="")
+    return longest if all(map(longest.startswith, found)) else ""
 
 
 def _has_rivals(hand_in: HandIn, person: Person, claims: Sequence[HandIn], clones: str) -> bool:
     """Whether others whom the platform tells apart are this row by their names, too, and nothing more than a name says that it is this one.
-    clones: what all names of clones begin with, so that the rest may be all of an account's name."""
+    clones: what the names of clones begin with, so that the rest may be all of an account's name."""
     others = [one for one in claims if one.platform == hand_in.platform]
     if hand_in.platform == "clone":
         whole = [_folded(one.student.removeprefix(clones)) == _folded(person.github) for one in others]

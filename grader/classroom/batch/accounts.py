@@ -107,7 +107,9 @@ def with_unread_named(hand_ins: Sequence[HandIn], came: Iterable[Came]) -> list[
             # what is there instead of sources has been told
             opened = is_source(path) or is_archive(path) or hand_in.taken
             if opened and not told and not (hand_in.platform == "clone" and _is_no_work(path, hand_in)):
-                unread.setdefault(hand_in.key, []).append((path, f"{one.name} was not read: {why_unread(path)}"))
+                unread.setdefault(hand_in.key, []).append(
+                    (path, f"{one.name} was not read: {why_unread(path, others=bool(hand_in.taken))}")
+                )
     found = []
     for hand_in in hand_ins:
         left = unread.get(hand_in.key, [])

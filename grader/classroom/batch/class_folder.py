@@ -21,7 +21,7 @@ from grader.classroom.batch.folders import (
     levels,
     may_be_work,
 )
-from grader.classroom.batch.platforms import named
+from grader.classroom.batch.platforms import Platform, named
 from grader.labs import all_labs
 from grader.reading.files import is_source
 
@@ -39,16 +39,27 @@ TIMESTAMP = "timestamp.txt"
 
 def unwrapped(folder: Path) -> Path:
     """The folder itself, or what lies in it where folders only wrap each other; of nbgrader's course its submitted/. A student's own
-    folder is no wrapper."""
-    within = telling(folder)
+    folder is no wrapper. One beside an empty folder, which may be that of a student who handed in nothing, is one only where several in it
+    wrote the same kernel: names of a platform or of nbgrader may be the student's."""
+    within, outer = telling(folder), None
     while (
         len(within) == 1 and is_folder(within[0]) and not named(within[0].name, "moodle") and folder.name != SUBMITTED
     ):
         inner = telling(within[0])
         if any(map(is_source, inner)) and not _is_download(inner) and _course_in(within[0]) == within[0]:
             break
+        outer = outer or (folder if are_beside_empty(within) else None)
         folder, within = within[0], inner
-    return _course_in(folder)
+    found = _course_in(folder)
+    if outer is None:
+        return found
+    by_name = found != folder or folder.name == SUBMITTED or _is_download(within)
+    return outer if by_name or not are_of_several(filter(is_folder, within)) else found
+
+
+def are_beside_empty(within: Sequence[Path]) -> bool:
+    """Whether a folder with nothing in it lies beside what a folder holds that tells whose it is."""
+    return any(is_folder(one) and one not in within for one in children(within[0].parent))
 
 
 def telling(folder: Path) -> list[Path]:
@@ -65,20 +76,25 @@ def telling(folder: Path) -> list[Path]:
 
 
 def _is_download(within: Sequence[Path]) -> bool:
-    """Whether a platform put it together: Gradescope's list is there, or Canvas or Moodle named what several handed in, or all sources."""
+    """Whether a platform put it together: Gradescope's list is there, or Canvas or Moodle named what several handed in, or all of one's,
+    which a folder's name alone does not say of Canvas."""
     share, whose = share_named(within)
     listed = any(child.name == GRADESCOPE_METADATA for child in within)
-    return listed or (whose > 1 and share > 0.5) or (whose == 1 and share == 1)
+    sure = any(named(child.name, "moodle") or is_source(child) or is_archive(child) for child in within)
+    return listed or (whose > 1 and share > 0.5) or (whose == 1 and share == 1 and sure)
+
+
+def platform_of(within: Sequence[Path]) -> Platform:
+    """The platform that named at least half of what may be students' work; "" where none did."""
+    share, _ = share_named(within)
+    of_moodle = [found.platform == "moodle" for child in within if (found := named(child.name))]
+    return "" if share < 0.5 else "moodle" if 2 * sum(of_moodle) > len(of_moodle) else "canvas"
 
 
 def share_named(within: Sequence[Path]) -> tuple[float, int]:
-    """Of what may be a student's work, Moodle's folders among it, the share that a platform named, and as how many students'. A student
-    may call a file so, too: tile_16_32_test.py."""
-    works = [
-        child
-        for child in within
-        if (named(child.name, "moodle") if is_folder(child) else is_source(child) or is_archive(child))
-    ]
+    """Of what may be a student's work, the share that a platform named, and as how many students'. A student may call a file so, too:
+    tile_16_32_test.py. Folders count unless they are empty: an archive of Canvas's may have been expanded, and be gone."""
+    works = [one for one in within if (children(one) if is_folder(one) else is_source(one) or is_archive(one))]
     known = [found for child in works if (found := named(child.name))]
     return len(known) / max(1, len(works)), len({(found.student, found.number) for found in known})
 

@@ -212,14 +212,14 @@ def may_be_work(path: Path) -> bool:
     return is_source(path) or is_archive(path) or name.endswith(OTHER_ARCHIVES) or ".py." in name or ".ipynb." in name
 
 
-def why_unread(path: Path) -> str:
-    """Why what may be work is none of the files that are graded."""
+def why_unread(path: Path, *, others: bool = True) -> str:
+    """Why what may be work is none of the files that are graded. others: whether there are such files."""
     if any(part.startswith(".") for part in path.parts[-2:]):
         return "it is hidden"
     if path.is_symlink():
         return "it is a link"
     if is_source(path):
-        return "files of another folder are graded"
+        return "files of another folder are graded" if others else "it lies too deep in folders; move it further up"
     return "it is an archive beside files that are graded" if is_archive(path) else "it is no .py, .ipynb or .zip file"
 
 

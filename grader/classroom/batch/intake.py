@@ -32,11 +32,12 @@ from grader.classroom.batch.class_folder import (
     SUBMITTED,
     TIMESTAMP,
     Assignments,
+    are_beside_empty,
     assignments_in,
     class_in,
     is_one_students,
     is_stamped,
-    share_named,
+    platform_of,
     telling,
     unwrapped,
     why_of_others,
@@ -64,7 +65,7 @@ from grader.classroom.batch.folders import (
 )
 from grader.classroom.batch.hand_in import HandIn
 from grader.classroom.batch.marks import ordered
-from grader.classroom.batch.platforms import Named, Platform, named
+from grader.classroom.batch.platforms import Named, named
 from grader.classroom.batch.times import committed, modified, moment, timestamp
 from grader.classroom.batch.workers import WorkFailed
 from grader.labs import all_labs
@@ -82,6 +83,8 @@ DISK_FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 FEW = 5
 """Files that a sentence names."""
 TWICE_SPELLED = "two folders or files have this name, one with accents as characters of their own; they are taken to be one student's"
+
+NO_COMMIT = "{}/.git has no commit that can be read, so when it was handed in is not known; clone it anew, or give handed_in in a roster"
 
 
 @dataclass(frozen=True)
@@ -206,41 +209,30 @@ def _folder(root: Path, unpacking: Unpacking, asked: str | None, called: str = "
         return _gradescope(root, unpacking)
     assignments = assignments_in(root, asked, submitted=SUBMITTED in (root.name, called))
     within = children(root)
-    files = [child for child in within if not is_folder(child)]
-    of_canvas = share_named(files)[0] >= 0.5 and any(named(child.name, "canvas") for child in files)
-    platforms: tuple[Platform, ...] = ("moodle", "canvas") if of_canvas else ("moodle",)
+    platform = platform_of(within)
+    of_platform: dict[tuple[str, str], list[tuple[Named, Path]]] = {}
     found: list[HandIn] = []
-    for whole, own in _of_files(files, list(filter(is_folder, within))):
-        found += _guarded(whole, partial(_chosen, whole, unpacking, parts=own))
-    together: dict[object, list[Path]] = {}
-    for folder in sorted(filter(is_folder, within), key=lambda one: FILED not in one.name):
-        name = named(folder.name, "moodle")  # what was typed beside files is of one hand-in with these
-        together.setdefault((name.student, name.number) if name else folder, []).append(folder)
-    for folders in together.values():
-        first = folders[0]
-        whole = HandIn(first.name, "", first.name, first, holds=tuple(folders))
-        if name := named(first.name, *platforms):
-            reply = name.reply if name.platform == "moodle" else ""
-            whole = replace(whole, student=name.student, platform=name.platform, number=name.number, reply=reply)
-        found += _guarded(whole, partial(_student, whole, assignments, unpacking))
+    for path in within:  # what one student called a file may be a name of another platform's
+        if (is_folder(path) or platform) and (name := named(path.name, platform or "moodle")):
+            student = unicodedata.normalize("NFC", name.student), name.number
+            of_platform.setdefault(student, []).append((name, path))
+        elif is_folder(path):
+            whole = HandIn(path.name, "", path.name, path, holds=(path,))
+            found += _guarded(whole, partial(_student, whole, assignments, unpacking))
+    plain = [] if platform else [path for path in within if not is_folder(path)]
+    for whole, own in [*map(_of_platform, of_platform.values()), *_by_stem(plain)]:
+        folders = list(filter(is_folder, whole.holds))
+        found += _guarded(whole, partial(_chosen, whole, unpacking, folders, own))
     return found
 
 
-def _of_files(files: Sequence[Path], folders: Sequence[Path]) -> Iterator[tuple[HandIn, list[Part]]]:
-    """Each student's files that lie side by side with those of others, and their own names for them: a platform names all of them, and
-    one odd name among those of a plain class is none. folders: what lies beside them."""
-    works = [file for file in files if is_source(file) or is_archive(file)]
-    names = [(found, file) for file in files if (found := named(file.name))]
-    whole = [*works, *folders]
-    of_platform = 2 * sum(named(one.name) is not None for one in whole) >= len(whole)
-    return _by_platform(names) if names and of_platform else _by_stem(works)
-
-
 def _by_stem(files: Sequence[Path]) -> Iterator[tuple[HandIn, list[Part]]]:
-    """Without a platform a file is named after its student."""
+    """Each student's files that lie side by side with those of others, and their own names for them: without a platform a file is named
+    after its student."""
     by_stem: dict[str, list[Path]] = {}
     for file in files:
-        by_stem.setdefault(file.stem, []).append(file)
+        if is_source(file) or is_archive(file):
+            by_stem.setdefault(file.stem, []).append(file)
     for own in by_stem.values():
         parts = [own]  # of one hand-in, unless two of them have the same kernel, or nobody knows what they have
         if any(map(is_archive, own)) or sum(len(kernels_in([file])) for file in own) > len(kernels_in(own)):
@@ -251,47 +243,42 @@ def _by_stem(files: Sequence[Path]) -> Iterator[tuple[HandIn, list[Part]]]:
             yield whole, [(file, file.name) for file in part]
 
 
-def _by_platform(names: Sequence[tuple[Named, Path]]) -> Iterator[tuple[HandIn, list[Part]]]:
-    """Of two of a student's files with one name the later counts."""
-    of_moodle = [found.platform == "moodle" for found, _ in names]
-    platform: Platform = "moodle" if 2 * sum(of_moodle) > len(names) else "canvas"
-    groups: dict[tuple[str, str], list[tuple[Named, Path]]] = {}
-    for _, file in names:  # what one student called a file may be a name of another platform's
-        if found := named(file.name, platform):
-            groups.setdefault((unicodedata.normalize("NFC", found.student), found.number), []).append((found, file))
-    for group in groups.values():
-        group.sort(key=lambda one: -one[0].attachment)
-        last, parts = group[0][0], [(file, found.file) for found, file in group]
-        if platform == "canvas":  # what is handed in again it calls w8a8-1.py where there was a w8a8.py
-            plain = [re.sub(r"-\d+(?=\.\w+$)", "", name) for _, name in parts]
-            again = Counter(plain)
-            parts = [(file, own if again[own] > 1 else name) for own, (file, name) in zip(plain, parts, strict=True)]
-        notes = tuple(
-            f"{file.name} may also be Canvas user {found.attachment}'s, if the name of the student or group ends with _{found.number}"
-            for found, file in group
-            if platform == "canvas" and re.match(r"\d+_.", found.file)
-        )
-        whole = HandIn(
-            last.student,
-            "",
-            last.submission,
-            parts[0][0],
-            notes=notes[:FEW],
-            late=any(found.late for found, _ in group),
-            platform=platform,
-            number=last.number,
-            holds=tuple(file for file, _ in parts),
-            reply=last.reply,
-        )
-        yield whole, [(file, name) for file, name in parts if not name.startswith(".")]
+def _of_platform(group: Sequence[tuple[Named, Path]]) -> tuple[HandIn, list[Part]]:
+    """What a platform says that one student handed in, files and folders, and the student's own names for the files. Of two with one name
+    the later counts; what was typed into Moodle is one hand-in with the files."""
+    group = sorted(group, key=lambda one: (-one[0].attachment, FILED not in one[1].name))
+    last, files = group[0][0], [(file, found.file) for found, file in group if not is_folder(file)]
+    if last.platform == "canvas":  # what is handed in again it calls w8a8-1.py where there was a w8a8.py
+        plain = [re.sub(r"-\d+(?=\.\w+$)", "", name) for _, name in files]
+        again = Counter(plain)
+        files = [(file, own if again[own] > 1 else name) for own, (file, name) in zip(plain, files, strict=True)]
+    notes = tuple(
+        f"{file.name} may also be Canvas user {found.attachment}'s, if the name of the student or group ends with _{found.number}"
+        for found, file in group
+        if last.platform == "canvas" and re.match(r"\d+_.", found.file)
+    )
+    whole = HandIn(
+        last.student,
+        "",
+        group[0][1].name if is_folder(group[0][1]) else last.submission,
+        group[0][1],
+        notes=notes[:FEW],
+        late=any(found.late for found, _ in group),
+        platform=last.platform,
+        number=last.number,
+        holds=tuple(file for _, file in group),
+        reply=last.reply,
+    )
+    return whole, [(file, name) for file, name in files if not name.startswith(".")]
 
 
 def _student(whole: HandIn, assignments: Assignments, unpacking: Unpacking) -> list[HandIn]:
     """A folder named after a student is one hand-in, whatever is in it, or one for each of its folders that is an assignment."""
-    if not whole.platform and is_folder(whole.path / ".git"):
-        whole = replace(whole, platform="clone", submitted=committed(whole.path))
-    if not whole.platform and is_repository(whole.path):
-        whole = replace(whole, platform="clone")
+    of_git = os.path.lexists(whole.path / ".git")
+    if not whole.platform and (of_git or is_repository(whole.path)):
+        whole = replace(whole, platform="clone", submitted=committed(whole.path) if of_git else None)
+        if of_git and whole.submitted is None:
+            whole = whole.noting(NO_COMMIT.format(whole.place))
     within = children(whole.path)
     folders = list(filter(is_folder, within))
     stamped = assignments.stamped and any(map(is_stamped, folders))  # by nbgrader, so that sources beside it are none
@@ -398,7 +385,7 @@ def _chosen(
         else:
             chosen = whole
             hand_in = hand_in if parts or begun else replace(hand_in, place=f"{hand_in.place}/{archives[0].name}")
-    found = gathered(chosen, opened, unpacking, name, copy=not folders)
+    found = gathered(chosen, opened, unpacking, name, copy=bool(parts))
     if found.root is None:
         return [_without_sources(hand_in, found, [Path(own) for _, own in parts] or archives, whole=bool(folders))]
     return [_with_sources(hand_in, found, [file for file, _ in levels[0]])]
@@ -528,6 +515,8 @@ def _alone(path: Path, unpacking: Unpacking, asked: str | None) -> tuple[list[Ha
     whole = _put_together(found, came, several=several) or (
         several and are_of_several(one.path for one in found if one.taken)
     )
+    if are_beside_empty(within) and any(one.platform or one.assignment for one in found):
+        return None  # these names may be those of the one student who handed in something
     beside = [one for one in everything_below(path) if one.path != within[0]]
     return (found, [*came, *beside]) if whole else None
 

@@ -16,11 +16,18 @@ Platform = Literal["", "canvas", "moodle", "gradescope", "clone"]
 NO_DATE = r"(?!(?:.*_)?(?:19|20)\d\d_(?:0?[1-9]|1[0-2])_(?:0?[1-9]|[12]\d|3[01])(?!\d))"
 """What a student may well have in a file's name, such as w8a8_2026_11_20.py: no numbers of a user and an attachment."""
 
+QUESTION = r"_question_\d{1,30}_"
+"""Of a file in Canvas's download of a quiz: the user's number ends the name before it. Where it stands twice, nobody knows whose it is."""
+
 OF_CANVAS = r"_((?P<attachment>\d{1,30})_(?P<file>.+)|(?P<typed>(text|link)\.html))"
 NAME_PATTERNS: tuple[tuple[Platform, str], ...] = (
     ("moodle", r"(?P<name>.+?)_(?P<number>\d+)_assignsubmission_[a-z]+(_(?P<file>.+)?)?"),
+    (
+        "canvas",
+        rf"(?P<name>((?!_\d+_)[^/])*?)_?(?P<number>\d{{1,30}})(?P<quiz>{QUESTION})(?!.*{QUESTION})(?P<attachment>\d{{1,30}})_(?P<file>.+)",
+    ),
     ("canvas", rf"{NO_DATE}(?P<late>LATE_)?(?P<code>anon_\w+?){OF_CANVAS}"),
-    ("canvas", rf"{NO_DATE}(?P<name>[^/]*?)_(?P<late>LATE_)?(?P<number>\d+){OF_CANVAS}"),
+    ("canvas", rf"{NO_DATE}(?P<name>[^/]*?)(?<!_question)_(?P<late>LATE_)?(?P<number>\d+){OF_CANVAS}"),
 )
 """Canvas's download is one flat folder for the whole class; each file has an attachment id of its own, what was typed into Canvas has none,
 and it holds each student's current submission only: what one user has there is one submission. Moodle makes a folder for a student, or
@@ -49,7 +56,7 @@ class Named:
 def named(name: str, *platforms: Platform) -> Named | None:
     """What a platform's name for a file or folder says; None for a name that is no platform's, or none of these."""
     for platform, pattern in NAME_PATTERNS:
-        if (not platforms or platform in platforms) and (found := re.fullmatch(pattern, name)):
+        if (not platforms or platform in platforms) and (found := re.fullmatch(pattern, name, re.DOTALL)):
             parts = defaultdict(str, found.groupdict(""))
             file, typed, number, code = (parts[part] for part in ("file", "typed", "number", "code"))
             of_moodle = platform == "moodle"
@@ -61,6 +68,6 @@ def named(name: str, *platforms: Platform) -> Named | None:
                 f"moodle participant {number}" if of_moodle else f"canvas user {code or number}",
                 bool(parts["late"]),
                 int(parts["attachment"] or 0),
-                "" if typed else name.removesuffix(file) if file else f"{name}/",
+                "" if typed or parts["quiz"] else name.removesuffix(file) if file else f"{name}/",
             )
     return None
