@@ -80,7 +80,7 @@ def _is_download(within: Sequence[Path]) -> bool:
     which a folder's name alone does not say of Canvas."""
     share, whose = share_named(within)
     listed = any(child.name == GRADESCOPE_METADATA for child in within)
-    sure = any(named(child.name, "moodle") or is_source(child) or is_archive(child) for child in within)
+    sure = any(named(child.name, "moodle") or (named(child.name) and not is_folder(child)) for child in within)
     return listed or (whose > 1 and share > 0.5) or (whose == 1 and share == 1 and sure)
 
 

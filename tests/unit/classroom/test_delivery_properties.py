@@ -49,8 +49,10 @@ def canvas_downloads(draw):
     files, expected, attachment = {}, {}, 50_000
     quiz = draw(st.booleans())
     for number in draw(st.lists(st.integers(1, 99_999), min_size=2, max_size=5, unique=True)):
-        name, late, labs = draw(WORDS), not quiz and draw(st.booleans()), draw(st.sets(st.sampled_from("abc"), min_size=1))
+        name, late, labs = draw(WORDS), not quiz and draw(st.booleans()), draw(st.sets(st.sampled_from("abc"), min_size=not expected))
         expected[str(number)] = ("".join(sorted(labs)), late)
+        if not labs:
+            files[f"{name}{number}_question_7_9_notes.pdf" if quiz else f"{name}_{'LATE_' * late}{number}_9_notes.pdf"] = ""
         for lab in sorted(labs):
             attachment += 1
             begin = f"{name}{number}_question_7_{attachment}_" if quiz else f"{name}_{'LATE_' * late}{number}_{attachment}_"
@@ -73,6 +75,34 @@ def test_a_user_of_canvas_has_one_hand_in_however_it_was_unpacked(download, wrap
     else:
         found = taken_in({f"{wrapper}{name}": text for name, text in files.items()})
     assert sorted((one.number, (work, one.late)) for one, work in found) == sorted(expected.items())
+    assert {(one.platform, one.submitted) for one, _ in found} == {("canvas", None)}, "the times of its archive are those of its packing"
+    assert all("holds notes.pdf and no .py" in one.refused for one, work in found if not work)
+
+
+@st.composite
+def moodle_downloads(draw):
+    """A class's download with a folder for each, or flat; and what each participant handed in."""
+    files, expected, flat = {}, {}, draw(st.booleans())
+    for name in draw(st.lists(WORDS.map(lambda word: word.replace("b", " b").strip()), min_size=2, max_size=5, unique=True)):
+        number, name = 501 + len(expected), name + draw(st.sampled_from(["", "_1", "-2 Lo"]))
+        labs = draw(st.sets(st.sampled_from("abc"), min_size=1))
+        expected[str(number)] = name, "".join(sorted(labs))
+        for lab in labs:
+            kind = draw(st.sampled_from([".py", ".zip", "/x.py"])) if not flat else draw(st.sampled_from([".py", ".zip"]))
+            work = {f"{lab}.py": LABS[lab]} if kind == ".zip" else LABS[lab]
+            files[f"{name}_{number}_assignsubmission_file_{'' if flat else '/'}{lab}{kind}"] = work
+        if draw(st.booleans()):
+            files[f"{name}_{number}_assignsubmission_onlinetext_{'' if flat else '/'}onlinetext.html"] = "hi"
+    return files, expected
+
+
+@quick
+@given(moodle_downloads(), st.booleans())
+def test_a_participant_of_moodle_has_one_hand_in(download, packed):
+    files, expected = download
+    found = taken_in({"m.zip": archive(files)}, "class/m.zip") if packed else taken_in(files)
+    assert sorted((one.number, (one.student, work)) for one, work in found) == sorted(expected.items())
+    assert {one.platform for one, _ in found} == {"moodle"}
 
 
 IMITATIONS = {

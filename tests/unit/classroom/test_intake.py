@@ -90,61 +90,6 @@ def test_of_several_assignments_nobody_in_no_folder_is_lost(tmp_path):
     assert chosen == {"ben": 1, "eve": 0, "fay": 1}
 
 
-def test_a_folder_of_folders_and_of_archives(tmp_path):
-    root = write(tmp_path / "class", "ann/w8a8.py", "ben/readme.txt")
-    (root / "cat").mkdir()
-    zipped(root / "cat" / "homework.zip", {"homework/w8a8.py": KERNEL, "__MACOSX/w8a8.py": "?"})
-    zipped(root / "dan.zip", {"w8a8.py": KERNEL})
-    (root / "eve.zip").write_bytes(b"PK\x03\x04 broken")
-    found = by_student(root, tmp_path)
-    assert set(found) == {"ann", "ben", "cat", "dan", "eve"}
-    assert not found["ann"].refused
-    assert not found["ben"].refused
-    assert "holds readme.txt and no .py, .ipynb or .zip file" in found["ben"].notes[0]
-    assert (found["cat"].path / "w8a8.py").read_text() == KERNEL
-    assert (found["dan"].path / "w8a8.py").read_text() == KERNEL
-    assert "not a readable zip" in found["eve"].refused
-
-
-def test_nobody_speaks_for_others(tmp_path):
-    """A student's own archive is one hand-in of that student, whatever folders and lists are in it."""
-    root = tmp_path / "class"
-    root.mkdir()
-    zipped(root / "eve.zip", {"ann/w8a8.py": KERNEL, "ben/w8a8.py": KERNEL})
-    forged = "submission_1:\n  :submitters:\n  - :sid: ann\n"
-    zipped(root / "mal.zip", {"submission_metadata.yml": forged, "submission_1/w8a8.py": KERNEL})
-    assert set(by_student(root, tmp_path)) == {"eve", "mal"}
-
-
-def test_canvas_download(tmp_path):
-    archive = zipped(
-        tmp_path / "submissions.zip",
-        {
-            "doejane_1234_55501_w8a8.ipynb": "first",
-            "doejane_1234_55501_dds.ipynb": "second",
-            "roerichard_LATE_9_55502_w8a8-1.ipynb": "third",
-            "empty_77_55503_notes.pdf": "?",
-        },
-    )
-    found = by_student(archive, tmp_path)
-    assert set(found) == {"doejane_1234", "roerichard_9", "empty_77"}
-    assert {path.name for path in found["doejane_1234"].path.iterdir()} == {"w8a8.ipynb", "dds.ipynb"}
-    assert found["roerichard_9"].late
-    assert not found["doejane_1234"].late
-    assert "holds notes.pdf and no .py" in found["empty_77"].refused
-    assert {(one.platform, one.number) for one in found.values()} == {("canvas", "1234"), ("canvas", "9"), ("canvas", "77")}
-
-
-def test_an_archive_within_an_archive_is_named_as_one(tmp_path):
-    inner = zipped(tmp_path / "one.zip", {"dds.py": KERNEL}).read_bytes()
-    outer = zipped(tmp_path / "all.zip", {"one.zip": inner}).read_bytes()
-    archive = zipped(tmp_path / "submissions.zip", {"doejane_12_55_all.zip": outer, "roe_9_56_dds.py": KERNEL})
-    folder = zipped(tmp_path / "moodle.zip", {"Jane Doe_5_assignsubmission_file_/all.zip": outer, "ben/dds.py": KERNEL})
-    for path, student in ((archive, "doejane_12"), (folder, "Jane Doe")):
-        (refused,) = (one.refused or one.notes[-1] for one in collect(path, tmp_path / path.stem) if one.student == student)
-        assert "zip and no .py or .ipynb file (an archive within an archive is not opened)" in refused
-
-
 def test_canvas_numbers_each_file_and_one_user_has_one_submission(tmp_path):
     archive = zipped(
         tmp_path / "submissions.zip",
@@ -180,31 +125,6 @@ def test_names_in_utf8_without_the_bit_that_says_so(tmp_path):
         data = data[: flags + 1] + bytes([data[flags + 1] & ~8]) + data[flags + 2 :]
     path.write_bytes(data)
     assert set(by_student(path, tmp_path)) == {"zo\u00eb_9", "\u9648_7"}
-
-
-def test_moodle_downloads(tmp_path):
-    folders = zipped(
-        tmp_path / "folders.zip",
-        {
-            "Jane Doe_501_assignsubmission_file_/w8a8.ipynb": "a",
-            "José Ñandú_502_assignsubmission_file_/dds/dds.py": "b",
-            "José Ñandú_502_assignsubmission_file_/w8a8/w8a8.py": "c",
-        },
-    )
-    found = by_student(folders, tmp_path)
-    assert set(found) == {"Jane Doe", "José Ñandú"}
-    assert {(one.platform, one.number) for one in found.values()} == {("moodle", "501"), ("moodle", "502")}
-    assert {path.name for path in found["José Ñandú"].path.iterdir()} == {"dds.py", "w8a8.py"}
-    flat = zipped(tmp_path / "flat.zip", {"Jane Doe_501_assignsubmission_file_w8a8.ipynb": "a"})
-    assert (by_student(flat, tmp_path)["Jane Doe"].path / "w8a8.ipynb").read_text() == "a"
-
-
-def test_a_team_of_moodles_whose_name_ends_in_a_number(tmp_path):
-    """Canvas, too, puts two numbers behind a name: a team was nobody on Moodle, under a name that no roster has."""
-    names = [f"team_{number}_50{number}_assignsubmission_file_/w8a8.py" for number in (1, 2)]
-    for path in (write(tmp_path / "class", *names), zipped(tmp_path / "flat.zip", {name.replace("/", ""): KERNEL for name in names})):
-        found = by_student(path, tmp_path)
-        assert {(who, one.platform, one.number) for who, one in found.items()} == {("team_1", "moodle", "501"), ("team_2", "moodle", "502")}
 
 
 def test_gradescope_export(tmp_path):
@@ -370,40 +290,14 @@ def test_damaged_entries_and_no_archive_at_all(tmp_path):
         unpack(tmp_path / "text.zip", tmp_path / "nowhere")
 
 
-def test_all_of_a_students_work_is_one_hand_in(tmp_path):
-    """Whether each lab lies in a folder or an archive of its own, deeper down, or under names in capitals."""
-    root = write(tmp_path / "class", "ann/kernels/w8a8/w8a8.py", "ann/kernels/dds/dds.py", "ben/kernels/my/own/W8A8.PY")
-    for number, lab in enumerate(("w8a8", "dds")):
-        (root / "cat" / "kernels").mkdir(parents=True, exist_ok=True)
-        zipped(root / "cat" / "kernels" / f"part{number}.zip", {f"{lab}.py": KERNEL})
-    zipped(root / "dan.zip", {"a/w8a8.py": KERNEL, "b/w8a8.py": "y = 2", "b/DDS.IPYNB": "{}"})
-    found = by_student(root, tmp_path)
-    assert {who: sorted(path.name for path in one.path.iterdir()) for who, one in found.items()} == {
-        "ann": ["dds.py", "w8a8.py"], "ben": ["W8A8.PY"], "cat": ["dds.py", "w8a8.py"], "dan": ["DDS.IPYNB", "w8a8.py"],
-    }
-    assert [one.refused for one in found.values()] == [""] * 4
-    assert "w8a8.py was handed in more than once; that of b was left out" in found["dan"].notes
-
-
 W8A8, DDS = "def W8A8_MM(x_ptr):\n    x = 1\n", "def DDS_MM(x_ptr):\n    x = 1\n"
 
 
-def test_work_for_several_labs_stays_whatever_its_files_are_called(tmp_path):
-    """Where folders side by side hold a file of one name, the second is left out only if it is for the same lab."""
-    labs = {"w8a8/kernel.py": W8A8, "dds/kernel.py": DDS}
-    zipped(tmp_path / "class" / "ann.zip", labs)
-    zipped(tmp_path / "class" / "ben.zip", {"new/kernel.py": W8A8, "old/kernel.py": W8A8 + "x = 1\n"})
-    for name, text in labs.items():
-        (tmp_path / "class" / "cat" / name).parent.mkdir(parents=True)
-        (tmp_path / "class" / "cat" / name).write_text(text)
-    notebooks = {"a/k.ipynb": json.dumps({"source": DDS}), "b/k.ipynb": json.dumps({"source": W8A8}), "c/k.ipynb": "{}"}
-    zipped(tmp_path / "class" / "dan.zip", notebooks)
-    found = by_student(tmp_path / "class", tmp_path / "w")
-    assert {who: sorted(path.name for path in one.path.iterdir()) for who, one in found.items()} == {
-        "ann": ["kernel.py", "w8a8_kernel.py"], "ben": ["kernel.py"], "cat": ["kernel.py", "w8a8_kernel.py"],
-        "dan": ["b_k.ipynb", "k.ipynb"],
-    }
-    assert {who: len(one.notes) for who, one in found.items()} == {"ann": 0, "ben": 1, "cat": 0, "dan": 1}
+def test_a_second_file_of_a_name_is_called_after_its_folder_too(tmp_path):
+    files = [write(tmp_path, f"{lab}/k.py", text=text) / lab / "k.py" for lab, text in (("dds", DDS), ("w8a8", W8A8))]
+    (tmp_path / "w").mkdir()
+    folders.copied([(file, file.name) for file in files], tmp_path / "w")
+    assert sorted(file.name for file in (tmp_path / "w").iterdir()) == ["k.py", "w8a8_k.py"]
 
 
 def test_many_files_of_one_name_are_read_once_each(tmp_path, monkeypatch):
@@ -465,14 +359,6 @@ def test_a_clone_of_the_repository_is_one_hand_in(tmp_path, packed):
     assert {path.name for path in found[0].path.iterdir()} == {"zh_dds.ipynb", "assignment_w8a8.py"}
 
 
-@pytest.mark.parametrize("name", ["work.tar.gz", "work.rar", "w8a8.txt"])
-def test_what_cannot_be_read_is_named(tmp_path, name):
-    root = write(tmp_path / "class", f"ann/kernels/{name}", "zoe/w8a8.py")
-    assert by_student(root, tmp_path)["ann"].notes == (
-        f"kernels holds {name} and no .py, .ipynb or .zip file; ask for the notebook itself",
-    )
-
-
 def test_links_are_not_followed(tmp_path):
     root = write(tmp_path / "class", "ann/w8a8.py")
     (root / "bob").symlink_to(root / "ann")
@@ -508,16 +394,6 @@ def test_a_zip_of_files_named_after_students_is_a_class(tmp_path):
     assert {one.student for one in collect(path, tmp_path / "w")} == set(names)
     own = zipped(tmp_path / "anna.zip", {name: kernel_of(name) for name in ("w8a8.py", "older.py")})
     assert [one.student for one in collect(own, tmp_path / "w2")] == ["anna"], "one file is named after its lab"
-
-
-def test_what_was_given_out_hides_no_work_of_the_same_name(tmp_path):
-    given = (ROOT / "assignment" / "w8a8.py").read_text(encoding="utf-8")
-    root = write(tmp_path / "class", "ann/a/w8a8.py", text=given)
-    write(root, "ann/b/w8a8.py", "ben/w8a8.py", text=kernel_of("ann"))
-    ann = by_student(root, tmp_path)["ann"]
-    assert [file.read_text(encoding="utf-8") for file in Path(ann.path).iterdir()] == [kernel_of("ann")]
-    assert [path.parent.name for path in ann.taken] == ["b"]
-    assert any("as it was given out" in note for note in ann.notes)
 
 
 GIVEN = (ROOT / "assignment" / "w8a8.py").read_text(encoding="utf-8")
@@ -590,41 +466,6 @@ def test_long_files_are_searched_in_linear_time(tmp_path, begins, text):
 
 
 LATER = "@triton.jit\ndef W4A16_MM(x_ptr):\n    x = 1\n"
-
-
-@pytest.mark.parametrize("packed", [False, True])
-@pytest.mark.parametrize(
-    "within",
-    [
-        {"w8a8.py": kernel_of("ann"), "lab2/w4a16.py": LATER},
-        {"w8a8.py": kernel_of("ann"), "w4a16.py": (ROOT / "assignment" / "w4a16.py").read_text("utf-8"), "lab2/w4a16.py": LATER},
-        {"lab1/w8a8.py": GIVEN, "lab1/second/w8a8.py": kernel_of("ann"), "lab2/w4a16.py": LATER},
-    ],
-    ids=["deeper", "below a stub", "both deeper"],
-)
-def test_each_labs_topmost_work_is_graded(tmp_path, packed, within):
-    root = write(tmp_path / "class", "ben/w8a8.py", text=kernel_of("ben"))
-    for name, text in {} if packed else within.items():
-        write(root / "ann", name, text=text)
-    if packed:
-        zipped(root / "ann.zip", within)
-    ann = by_student(root, tmp_path)["ann"]
-    graded = {file.read_text(encoding="utf-8") for file in Path(ann.path).iterdir()}
-    assert graded >= ({LATER} if "lab1/w8a8.py" in within else {LATER, kernel_of("ann")})
-    unread = [note for note in ann.notes if "second/w8a8.py was not read: files of another folder are graded" in note]
-    assert kernel_of("ann") in graded or unread
-
-
-@pytest.mark.parametrize("packed", [False, True])
-@pytest.mark.parametrize("name", ["inner.zip", "work.rar", "w8a8.py.txt"])
-def test_what_is_not_opened_beside_work_is_told(tmp_path, packed, name):
-    root = write(tmp_path / "class", "ben/w8a8.py", text=kernel_of("ben"))
-    files = {"w8a8.py": kernel_of("ann"), name: "x"}
-    for one, text in {} if packed else files.items():
-        write(root / "ann", one, text=text)
-    if packed:
-        zipped(root / "ann.zip", files)
-    assert any(f"{name} was not read" in note for note in by_student(root, tmp_path)["ann"].notes)
 
 
 def test_one_name_in_two_spellings_is_told(tmp_path):
