@@ -116,13 +116,13 @@ def class_in(path: Path) -> Path:
 
 def why_of_others(folder: Path) -> str:
     """Why a folder is no student's hand-in: it holds what a platform says that several handed in, or the list of these. "" where it does
-    not."""
+    not. A student may have folders such as run_1_2_x."""
     for level in levels(folder):
         if any(map(is_repository, level)):
             break
         for held in level:
             within = children(held)
-            share, whose = share_named(within)
+            share, whose = share_named([one for one in within if not is_folder(one) or named(one.name, "moodle")])
             if (whose > 1 and share == 1) or any(child.name == GRADESCOPE_METADATA for child in within):
                 return f"{held.name} holds what several students handed in; give it by itself"
         if any(is_source(child) or is_archive(child) for held in level for child in children(held)):

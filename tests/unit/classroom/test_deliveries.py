@@ -80,6 +80,15 @@ DELIVERIES = {
         {"doe_1_56_w8a8\n2.py": A, "ro\ne_2_57_dds.py": C, "ann/k\n.py": A}, {"doe_1": "a", "ro\ne_2": "c", "ann": "a"}
     ),
     "one lone folder whose name Canvas could have given": ({"ann/run_1_2_x/w8a8.py": A}, {"ann": "a"}),
+    "a lone student's folders and files with such names": (
+        {"ann/tile_16_32_test.py": A, "ann/src/dds.py": C}, {"ann": "ac"}
+    ),
+    "a student's folders with such names": (
+        {"ann/run_1_2_x/w8a8.py": A, "ann/run_2_3_y/dds.py": C, "ben/t_1_2_x.py": A, "ben/run_1_3_x/dds.py": C}, {"ann": "ac", "ben": "ac"}
+    ),
+    "a source beside Moodle's folders, packed": (
+        {"c.zip": {"Do_5_assignsubmission_file_/w8a8.py": A, "Ro_6_assignsubmission_file_/w8a8.py": A, "solution.py": B}}, {"Do": "a", "Ro": "a"}
+    ),
     "a quiz": (
         {"do_jane12_question_5_56_w8a8.py": A, "do_jane12_question_6_57_dds.py": C, "roe99_question_5_58_a_question_1.py": A},
         {"do_jane_12": "ac", "roe_99": "a"}
