@@ -87,7 +87,8 @@ DELIVERIES = {
         {"ann/run_1_2_x/w8a8.py": A, "ann/run_2_3_y/dds.py": C, "ben/t_1_2_x.py": A, "ben/run_1_3_x/dds.py": C}, {"ann": "ac", "ben": "ac"}
     ),
     "a source beside Moodle's folders, packed": (
-        {"c.zip": {"Do_5_assignsubmission_file_/w8a8.py": A, "Ro_6_assignsubmission_file_/w8a8.py": A, "solution.py": B}}, {"Do": "a", "Ro": "a"}
+        {"c.zip": {"Do_5_assignsubmission_file_/w8a8.py": A, "Ro_6_assignsubmission_file_/w8a8.py": A, "solution.py": B}},
+        {"Do": "a", "Ro": "a"}
     ),
     "a quiz": (
         {"do_jane12_question_5_56_w8a8.py": A, "do_jane12_question_6_57_dds.py": C, "roe99_question_5_58_a_question_1.py": A},

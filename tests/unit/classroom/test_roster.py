@@ -226,42 +226,48 @@ def test_an_extension_never_costs_and_moves_the_deadline(hours, extension, perce
     assert extended.points == standings([one], moved)[0].points
 
 
-WEI = HandIn("zhangwei", "", "a", Path(), platform="canvas", number="501")
-CLONES = [HandIn(name, "", name, Path(), platform="clone") for name in ("lab-ann", "lab-mary-ann")]
+NAMES = "login,name,github,email\nwz1,Wei Zhang,,wz@u.edu\nann,Ann,ann,\nmary,Mary,,\n"
+TEAMS = "login,name,moodle_id\nzoe,Zoe Fox,17\nann,Ann Lo,901\n"
+FIT, ACCOUNT = "several students fit the row", "is not the account of"
+FEW, UNCLEAR = "few of Moodle's numbers are on the roster", "2001 is the login of one row of r.csv and an id of another"
+
+
+def told_apart(platform, *students):
+    """Hand-ins as a platform tells them apart. students: the name, the number and the address of each."""
+    parts = [(*one, "", "")[:3] if isinstance(one, tuple) else (one, "", "") for one in students]
+    named = {"gradescope": "Wei Zhang"}.get(platform, "")
+    return [HandIn(who, "", who, Path(), platform=platform, number=number, email=email, name=named) for who, number, email in parts]
+
+
+WEI, OTHER = ("zhangwei", "501"), ("zhangwei", "502")
 
 
 @pytest.mark.parametrize(
-    ("hand_ins", "logins"),
+    ("text", "hand_ins", "logins", "sentences"),
     [
-        ([WEI, replace(WEI, number="502")], ["zhangwei", "zhangwei"]),
-        ([WEI], ["wz1"]),
-        ([WEI, replace(WEI, number="502", email="wz@u.edu")], ["zhangwei", "wz1"]),
-        (CLONES, ["ann", "lab-mary-ann"]),
-        ([CLONES[1], replace(CLONES[0], student="lab-mo")], ["lab-mary-ann", "lab-mo"]),
-        ([replace(WEI, platform="gradescope", number="", email="wz@u.edu", name="Wei Zhang", student="wz@u.edu"),
-          replace(WEI, platform="gradescope", number="", email="x@y.z", name="Wei Zhang", student="x@y.z")], ["wz1", "x@y.z"]),
-        ([replace(CLONES[0], student="lab1-ann"), replace(CLONES[0], student="lab2-ann")], ["ann", "ann"]),
-        ([WEI, replace(WEI, number="502"), replace(WEI, platform="", number="", student="Wei Zhang")], ["zhangwei", "zhangwei", "wz1"]),
+        (NAMES, told_apart("canvas", WEI, OTHER), ["zhangwei", "zhangwei"], [FIT, FIT]),
+        (NAMES, told_apart("canvas", WEI), ["wz1"], [""]),
+        (NAMES, told_apart("canvas", WEI, ("zhangwei", "502", "wz@u.edu")), ["zhangwei", "wz1"], [FIT, ""]),
+        (NAMES, told_apart("clone", "lab-ann", "lab-mary-ann"), ["ann", "lab-mary-ann"], ["", ACCOUNT]),
+        (NAMES, told_apart("clone", "lab-mary-ann", "lab-mo"), ["lab-mary-ann", "lab-mo"], [ACCOUNT, ""]),
+        (NAMES, told_apart("gradescope", ("wz@u.edu", "", "wz@u.edu"), ("x@y.z", "", "x@y.z")), ["wz1", "x@y.z"], ["", FIT]),
+        (NAMES, told_apart("clone", "lab1-ann", "lab2-ann"), ["ann", "ann"], ["", ""]),
+        (NAMES, told_apart("canvas", WEI, OTHER) + told_apart("", "Wei Zhang"), ["zhangwei", "zhangwei", "wz1"], [FIT, FIT, ""]),
+        (TEAMS, told_apart("moodle", ("Team A", "17"), ("Team B", "18"), ("Team C", "19")), ["Team A", "Team B", "Team C"], [FEW, "", ""]),
+        (TEAMS, told_apart("moodle", ("Teilnehmer/in", "17")), ["zoe"], [""]),
+        ("login,name\nram,राम\n", told_apart("", "रमा", "राम"), ["रमा", "ram"], ["", ""]),
+        ("login,sis_id\n1001,2001\n2001,3001\n", told_apart("", "2001", "3001"), ["2001 (unclear)", "2001"], [UNCLEAR, ""]),
     ],
-    ids=["two of a name", "one", "an address", "clones", "an account that ends so", "two addresses", "labs of one", "a folder beside"],
+    ids=["two of a name", "one", "an address", "clones", "an account that ends so", "two addresses", "labs of one", "a folder beside",
+         "teams' numbers", "one participant's", "vowel signs", "a login and an id"],
 )
-def test_two_whom_a_platform_tells_apart_are_never_one_row(tmp_path, hand_ins, logins):
-    (tmp_path / "r.csv").write_text("login,name,github,email\nwz1,Wei Zhang,,wz@u.edu\nann,Ann,ann,\nmary,Mary,,\n", encoding="utf-8")
+def test_two_whom_a_platform_tells_apart_are_never_one_row(tmp_path, text, hand_ins, logins, sentences):
+    (tmp_path / "r.csv").write_text(text, encoding="utf-8")
     found = on_roster(hand_ins, load_roster(tmp_path / "r.csv"))
     assert [one.student for one in found] == logins
-    told = [bool(re.search("several students fit the row|is not the account of", note)) for one in found for note in one.notes]
-    assert told == [True] * sum(one.student not in ("wz1", "ann", "lab-mo") for one in found)
-
-
-def test_few_numbers_of_moodle_on_the_roster_are_no_students(tmp_path):
-    """Where teams hand in, Moodle gives the team's number."""
-    (tmp_path / "r.csv").write_text("login,name,moodle_id\nzoe,Zoe Fox,17\nann,Ann Lo,901\n", encoding="utf-8")
-    teams = [HandIn(f"Team {name}", "", name, Path(), platform="moodle", number=f"{at}") for at, name in enumerate("ABC", 17)]
-    found = on_roster(teams, load_roster(tmp_path / "r.csv"))
-    assert [one.student for one in found] == ["Team A", "Team B", "Team C"]
-    assert "few of Moodle's numbers are on the roster" in found[0].notes[0]
-    (alone,) = on_roster([replace(teams[0], student="Teilnehmer/in")], load_roster(tmp_path / "r.csv"))
-    assert alone.student == "zoe"
+    for one, sentence in zip(found, sentences, strict=True):
+        assert len(one.notes) == bool(sentence)
+        assert sentence in "".join(one.notes)
 
 
 def test_a_number_that_stands_in_anothers_name_costs_nobody_the_row(tmp_path):
@@ -275,19 +281,6 @@ def test_a_number_that_stands_in_anothers_name_costs_nobody_the_row(tmp_path):
         "ben": "bben", "eve": "zeve", "cy": "locy"
     }
     assert len({one.key for one in found}) == 3
-
-
-def test_vowel_signs_are_part_of_a_name(tmp_path):
-    (tmp_path / "r.csv").write_text("login,name\nram,राम\n", encoding="utf-8")
-    found = on_roster([HandIn(name, "", name, Path()) for name in ("रमा", "राम")], load_roster(tmp_path / "r.csv"))
-    assert [one.student for one in found] == ["रमा", "ram"]
-
-
-def test_a_label_that_is_one_rows_login_and_anothers_id_is_nobodys(tmp_path):
-    (tmp_path / "r.csv").write_text("login,sis_id\n1001,2001\n2001,3001\n", encoding="utf-8")
-    (one, other) = on_roster([HandIn(name, "", name, Path()) for name in ("2001", "3001")], load_roster(tmp_path / "r.csv"))
-    assert (one.student, other.student) == ("2001 (unclear)", "2001")
-    assert "2001 is the login of one row of r.csv and an id of another" in one.notes[0]
 
 
 @pytest.mark.parametrize("end", ["\x0b", "\u2028", "\x85"])
