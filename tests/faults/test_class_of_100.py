@@ -18,12 +18,13 @@ from grader.gpu.devices import choose
 from grader.model import KernelSource
 from grader.reading import read
 from tests import batch_driver
+from tests.deliveries import delivered
 from tests.faults import test_killed as killing
 from tests.faults.conftest import leftovers
 from tests.processes import command_line
 from tests.submissions import exploits, mistakes
 from tests.unit.building.test_broken_kernels import broken
-from tests.unit.classroom.test_batch import folder_of, variant
+from tests.unit.classroom.test_batch import variant
 
 KILLS = 20
 pytestmark = [
@@ -49,7 +50,7 @@ def test_each_has_the_verdict_of_being_graded_alone(tmp_path, temporary, monkeyp
     monkeypatch.setattr(killing, "DEADLINE", 3000.0)
     files = class_of_100()
     assert len(files) == 100
-    folder = folder_of(tmp_path / "class", files)
+    folder = delivered(tmp_path / "class", files)
     place = tmp_path / "batch"
     place.mkdir()
     killer = killing.Killer(folder, place)

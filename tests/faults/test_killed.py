@@ -20,10 +20,11 @@ import psutil
 import pytest
 
 from grader.sandbox.inside.places import GRADER
+from tests.deliveries import delivered
 from tests.faults.conftest import leftovers
 from tests.processes import command_line, descendants
 from tests.submissions import TESTS
-from tests.unit.classroom.test_batch import folder_of, variant, verdict_times, wrong
+from tests.unit.classroom.test_batch import variant, verdict_times, wrong
 
 KILLS = int(os.environ.get("FAULT_KILLS", "5"))  # each kind once
 SEED = int(os.environ.get("FAULT_SEED", "5"))
@@ -140,7 +141,7 @@ class Killer:
 
 @pytest.mark.parametrize("device", DEVICES)
 def test_killed_everywhere_the_batch_comes_to_the_same_table(device, tmp_path_factory, tmp_path, temporary):
-    folder = folder_of(tmp_path_factory.mktemp("class"), CLASS)
+    folder = delivered(tmp_path_factory.mktemp("class"), CLASS)
     undisturbed = finished(folder, tmp_path_factory.mktemp("undisturbed"), device)
     points = {key.split("/")[0]: max(lab[1] for lab in labs.values()) for key, labs in undisturbed.items()}
     assert points["ann"] == points["cat"] == 60

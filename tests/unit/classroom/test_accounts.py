@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 import csv
-import io
 import os
 import shutil
 import tempfile
-import zipfile
 from collections import Counter
 from contextlib import suppress
 from dataclasses import replace
@@ -27,6 +25,7 @@ from grader.model import Refusal, Report
 from grader.reading import read
 from grader.reading.files import is_source
 from grader.unusable import Unusable
+from tests.deliveries import archive, delivered
 from tests.stub_class import DEVICE, grade_class
 from tests.submissions import TESTS
 from tests.unit.classroom.test_intake import write, zipped
@@ -69,12 +68,7 @@ def content(place: str, number: int) -> bytes:
     text = f"# marker {number}.\nx = 1\n".encode()
     if place.endswith("broken.zip"):
         return b"PK\x03\x04" + text
-    if not place.endswith(".zip"):
-        return text
-    out = io.BytesIO()
-    with zipfile.ZipFile(out, "w") as bundle:
-        bundle.writestr("inner/w8a8.py", text)
-    return out.getvalue()
+    return archive({"inner/w8a8.py": text}) if place.endswith(".zip") else text
 
 
 METADATA = """submission_1:
@@ -174,10 +168,10 @@ def fates(path, tmp_path):
 def test_what_vanished_once(tmp_path):
     """Three names in one Canvas archive: anonymous ones are students, and what is nobody's is listed."""
     names = ["lovelaceada_90000_500100_w8a8.py", "anon_Xy1zQ_500900_w8a8.py", "LATE_anon_Qq_500901_dds.py", "smith_bob_w8a8.py"]
-    archive = zipped(tmp_path / "submissions.zip", dict.fromkeys(names, "x"))
-    intake = collect(archive, tmp_path / "w")
+    packed = zipped(tmp_path / "submissions.zip", dict.fromkeys(names, "x"))
+    intake = collect(packed, tmp_path / "w")
     assert [(one.student, one.late) for one in intake.hand_ins] == [("anon_Qq", True), ("anon_Xy1zQ", False), ("lovelaceada_90000", False)]
-    found = accounted(archive, tmp_path / "work")[0]
+    found = accounted(packed, tmp_path / "work")[0]
     assert tally(found) == "4 files: 3 graded, 1 not recognised"
     (lost,) = [one for one in found if one.fate == "not recognised"]
     assert (lost.file, "belongs to no student" in lost.reason) == ("smith_bob_w8a8.py", True)
@@ -257,10 +251,7 @@ def test_beside_a_kernel_that_is_refused_another_file_with_one_is_not_graded(tmp
     """It was listed as graded, beside a page that says that the other one counts."""
     texts = {"ann/w8a8.py": '@triton.autotune(configs=[], key=["M"])\ndef W8A8_MM(x_ptr):\n    y = 1\n', "ben/dds.py": "def f(: x\n"}
     texts["ann/better.py"] = texts["ben/a_copy.py"] = (TESTS / "styles" / "w8a8_plain.py").read_text()
-    for name, text in texts.items():
-        (tmp_path / "class" / name).parent.mkdir(parents=True, exist_ok=True)
-        (tmp_path / "class" / name).write_text(text)
-    found = grade_class(tmp_path / "class", tmp_path / "out")
+    found = grade_class(delivered(tmp_path / "class", texts), tmp_path / "out")
     assert [one.labs["w8a8"].status for one in found] == ["rejected", "graded"]
     rows = csv.DictReader((tmp_path / "out" / "files.csv").open(encoding="utf-8-sig"))
     told = {row["file"]: (row["fate"], row["reason"]) for row in rows}
@@ -280,10 +271,7 @@ def test_beside_a_kernel_that_is_refused_another_file_with_one_is_not_graded(tmp
 def test_files_that_were_copied_to_be_read_are_accounted_for_when_the_copies_are_gone(tmp_path, names, packed):
     """A class whose files had been copied was graded whole, and then the run ended without a table."""
     texts = {name: (TESTS / "styles" / f"w8a8_{'plain' if 'mine' in name else 'descriptor'}.py").read_text() for name in names}
-    root = zipped(tmp_path / "class.zip", texts) if packed else tmp_path / "class"
-    for name, text in {} if packed else texts.items():
-        (root / name).parent.mkdir(parents=True, exist_ok=True)
-        (root / name).write_text(text)
+    root = zipped(tmp_path / "class.zip", texts) if packed else delivered(tmp_path / "class", texts)
     assert len(grade_class(root, tmp_path / "out")) == 2
     rows = csv.DictReader((tmp_path / "out" / "files.csv").open(encoding="utf-8-sig"))
     told = {row["file"]: (row["fate"], row["reason"]) for row in rows}
@@ -292,8 +280,8 @@ def test_files_that_were_copied_to_be_read_are_accounted_for_when_the_copies_are
 
 
 def test_a_stray_file_beside_a_class_swallows_nobody(tmp_path):
-    archive = zipped(tmp_path / "class.zip", dict.fromkeys(["stray.py", "ann/w8a8.py", "ben/w8a8.py"], "x"))
-    assert {one.student for one in collect(archive, tmp_path / "w").hand_ins} == {"stray", "ann", "ben"}
+    packed = zipped(tmp_path / "class.zip", dict.fromkeys(["stray.py", "ann/w8a8.py", "ben/w8a8.py"], "x"))
+    assert {one.student for one in collect(packed, tmp_path / "w").hand_ins} == {"stray", "ann", "ben"}
     one = zipped(tmp_path / "ann.zip", dict.fromkeys(["w8a8.py", "helpers/dds.py"], "x"))
     assert [one.student for one in collect(one, tmp_path / "w").hand_ins] == ["ann"]
 

@@ -26,6 +26,7 @@ from grader.reporting.document import document
 from grader.reporting.page import page
 from grader.running.cpu import CASE_SECONDS
 from tests import batch_driver
+from tests.deliveries import delivered
 from tests.processes import children, command_line, descendants
 from tests.submissions import TESTS, mistakes
 
@@ -70,24 +71,16 @@ MORE = {
 }
 
 
-def folder_of(root: Path, files: dict[str, str]) -> Path:
-    for name, text in files.items():
-        path = root / name
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_text(text, encoding="utf-8")
-    return root
-
-
 @pytest.fixture(scope="module")
 def submissions(tmp_path_factory) -> Path:
     """Right, wrong, hostile, broken, too large, endless, missing, copied, handed in twice."""
-    return folder_of(tmp_path_factory.mktemp("class") / "submitted", FEW | MORE)
+    return delivered(tmp_path_factory.mktemp("class") / "submitted", FEW | MORE)
 
 
 @pytest.fixture(scope="module")
 def few(tmp_path_factory) -> Path:
     """A smaller class, for the runs that are killed."""
-    return folder_of(tmp_path_factory.mktemp("few"), FEW)
+    return delivered(tmp_path_factory.mktemp("few"), FEW)
 
 
 def start(folder: Path, place: Path, engine: str = "local") -> subprocess.Popen[str]:

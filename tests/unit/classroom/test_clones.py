@@ -13,6 +13,7 @@ import yaml
 
 from grader.authoring.bundle import student_files
 from grader.classroom.batch.times import committed
+from tests.deliveries import delivered
 from tests.submissions import TESTS
 from tests.unit.classroom.test_accounts import fates
 from tests.unit.classroom.test_intake import by_student, collect, write
@@ -57,9 +58,7 @@ def test_what_students_were_given_is_no_loss(tmp_path):
     """A clone holds hundreds of files, of which one is theirs: the others are counted as given out, and nothing is to be looked at."""
     folder = tmp_path / "class" / "lab-ann"
     files = student_files(ROOT)
-    for name, data in files.items():
-        (folder / name).parent.mkdir(parents=True, exist_ok=True)
-        (folder / name).write_bytes(data)
+    delivered(folder, files)
     write(folder, "assignment/w8a8.py", "own_notes.txt")
     write(folder, "my/dds.py", text="def DDS_MM(x_ptr):\n    x = 1\n")
     (one,) = collect(tmp_path / "class", tmp_path / "w2")
@@ -99,10 +98,7 @@ def test_what_is_no_commit_is_no_time(clone, tmp_path, head):
 @pytest.mark.slow
 def test_the_workflow_in_the_template_runs_in_a_clean_clone(tmp_path):
     """Its own commands, in a clone of what students get; only the installation is this machine's."""
-    template, clone = tmp_path / "template", tmp_path / "clone"
-    for name, data in student_files(ROOT).items():
-        (template / name).parent.mkdir(parents=True, exist_ok=True)
-        (template / name).write_bytes(data)
+    template, clone = delivered(tmp_path / "template", student_files(ROOT)), tmp_path / "clone"
     git(tmp_path, "init", "-q", "-b", "main", str(template))
     git(template, "add", "-A")
     git(template, "commit", "-q", "-m", "template")

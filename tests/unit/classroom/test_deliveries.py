@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import io
 import json
 import os
 import shutil
 import tempfile
 import time
-import zipfile
 from dataclasses import replace
 from pathlib import Path
 
@@ -26,6 +24,7 @@ from grader.reading import read
 from grader.reading.answers import answers_for
 from grader.reading.files import is_source
 from grader.unusable import Unusable
+from tests.deliveries import archive, delivered
 from tests.unit.classroom.test_class_report import graded, hand_in
 
 
@@ -80,6 +79,7 @@ DELIVERIES = {
         {"doe_1_56_w8a8\n2.py": A, "ro\ne_2_57_dds.py": C, "ann/k\n.py": A}, {"doe_1": "a", "ro\ne_2": "c", "ann": "a"}
     ),
     "one lone folder whose name Canvas could have given": ({"ann/run_1_2_x/w8a8.py": A}, {"ann": "a"}),
+    "an archive of archives": ({"c.zip": {"ann.zip": {"w8a8.py": A}, "ben.zip": {"w8a8.py": A}}}, {"ann": "a", "ben": "a"}),
     "a lone student's folders and files with such names": (
         {"ann/tile_16_32_test.py": A, "ann/src/dds.py": C}, {"ann": "ac"}
     ),
@@ -304,22 +304,6 @@ DELIVERIES = {
     ),
     "a typed text of an anonymous one": ({"anon_ab_5_w8a8.py": A, "anon_cd_text.html": "hi"}, {"anon_ab": "a", "anon_cd": ""}),
 }
-
-
-def archive(files):
-    out = io.BytesIO()
-    with zipfile.ZipFile(out, "w") as bundle:
-        for name, text in files.items():
-            bundle.writestr(name, archive(text) if isinstance(text, dict) else text)
-    return out.getvalue()
-
-
-def delivered(folder, files):
-    for name, text in files.items():
-        path = folder / name
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_bytes(archive(text) if isinstance(text, dict) else text.encode() if isinstance(text, str) else text)
-    return folder
 
 
 def work_of(hand_in):

@@ -17,8 +17,9 @@ from grader.classroom.batch.marks import Rules
 from grader.classroom.batch.standing import standings
 from grader.classroom.roster import Person, Roster, on_roster
 from grader.unusable import Unusable
+from tests.deliveries import archive, delivered
 from tests.unit.classroom.test_class_report import graded
-from tests.unit.classroom.test_deliveries import METADATA, A, B, C, archive, delivered, work_of
+from tests.unit.classroom.test_deliveries import METADATA, A, B, C, work_of
 
 quick = settings(max_examples=40, deadline=None, derandomize=True)
 LABS = {"a": A, "b": B, "c": C}

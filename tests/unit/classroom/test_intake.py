@@ -19,6 +19,7 @@ from grader.classroom.batch.folders import ROOT
 from grader.classroom.batch.intake import collect as take_in
 from grader.plain_files import opened_plain
 from grader.unusable import Unusable
+from tests.deliveries import delivered
 
 KERNEL = "x = 1\n"
 
@@ -33,19 +34,11 @@ def by_student(path, tmp_path, **options):
 
 
 def write(root, *names, text=KERNEL):
-    for name in names:
-        path = root / name
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_text(text, encoding="utf-8")
-    return root
+    return delivered(root, dict.fromkeys(names, text))
 
 
 def zipped(path, entries):
-    path.parent.mkdir(parents=True, exist_ok=True)
-    with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as bundle:
-        for name, data in entries.items():
-            bundle.writestr(name, data)
-    return path
+    return delivered(path.parent, {path.name: entries}) / path.name
 
 
 def test_nbgrader_folders_with_timestamps(tmp_path):
@@ -326,22 +319,10 @@ def test_many_files_of_one_name_are_read_once_each(tmp_path, monkeypatch):
 )
 @pytest.mark.parametrize("packed", [True, False])
 def test_what_lies_alone_in_a_folder_is_a_class_where_several_wrote_the_same_kernel(tmp_path, inside, students, packed):
-    root = tmp_path / "of"
-    if packed:
-        zipped(root / "alone.zip", inside)
-    for name, text in {} if packed else inside.items():
-        (root / "alone" / name).parent.mkdir(parents=True, exist_ok=True)
-        (root / "alone" / name).write_text(text)
+    root = delivered(tmp_path / "of", {"alone.zip": inside} if packed else {f"alone/{name}": text for name, text in inside.items()})
     if "ann.py" in inside and not packed:
         students = {"alone"}  # a folder with a source in it is one's
     assert set(by_student(root, tmp_path / "w")) == students
-
-
-def test_an_archive_of_archives_alone_in_a_folder_is_a_class(tmp_path):
-    for who in ("ann", "ben"):
-        zipped(tmp_path / "parts" / f"{who}.zip", {"w8a8.py": W8A8})
-    shutil.make_archive(str(tmp_path / "of" / "class"), "zip", tmp_path / "parts")
-    assert set(by_student(tmp_path / "of", tmp_path / "w")) == {"ann", "ben"}
 
 
 @pytest.mark.parametrize("packed", [False, True])
@@ -419,7 +400,7 @@ STUBS = {
 @pytest.mark.parametrize(
     "beside",
     [
-        {"w8a8.py": GIVEN}, {"README.py": "x = 1\n"}, {"notes.py": "x = 1\n", "w8a8.py": GIVEN}, {"data.zip": None},
+        {"w8a8.py": GIVEN}, {"README.py": "x = 1\n"}, {"notes.py": "x = 1\n", "w8a8.py": GIVEN}, {"data.zip": {"table.csv": "1"}},
         {"w8a8.py": "def f(:\n"},
         {"first/w8a8.py": GIVEN, "first/notes.py": ""},
         *({"w8a8.py": text} for text in STUBS.values()),
@@ -430,14 +411,9 @@ STUBS = {
 @pytest.mark.parametrize("place", ["work.zip", "work/w8a8.py", "a/b/w8a8.py", "a/work.zip", "mine.py"])
 def test_nothing_hides_work(tmp_path, beside, place):
     """Whatever a student hands in beside it without a kernel of a lab, or as it was given out: the work is what is graded."""
-    root = write(tmp_path / "class", "ben/w8a8.py", text=kernel_of("ben"))
-    for name, text in {place: kernel_of("ann"), **beside}.items():
-        (root / "ann" / name).parent.mkdir(parents=True, exist_ok=True)
-        if name.endswith(".zip"):
-            zipped(root / "ann" / name, {"deeper/w8a8.py": text} if text else {"table.csv": "1"})
-        else:
-            (root / "ann" / name).write_text(text, encoding="utf-8")
-    ann = by_student(root, tmp_path)["ann"]
+    work = {"deeper/w8a8.py": kernel_of("ann")} if place.endswith(".zip") else kernel_of("ann")
+    files = {"ben/w8a8.py": kernel_of("ben"), f"ann/{place}": work, **{f"ann/{name}": text for name, text in beside.items()}}
+    ann = by_student(delivered(tmp_path / "class", files), tmp_path)["ann"]
     graded = [file.read_text(encoding="utf-8") for file in Path(ann.path).iterdir() if file.suffix == ".py"]
     assert kernel_of("ann") in graded
     claimed = {path.name for path in ann.taken} | {path.name for path, _ in ann.left}

@@ -18,6 +18,7 @@ from grader.classroom.batch.readings import MAX_BYTES, reading_key, recall, reme
 from grader.classroom.batch.standing import standings
 from grader.classroom.batch.tasks import Content, read_hand_in
 from grader.model import Refusal
+from tests.deliveries import delivered
 from tests.stub_class import SETUP, Answering, PoolHere
 from tests.submissions import TESTS
 
@@ -25,13 +26,6 @@ LABS = ("w8a8", "dds")
 KERNEL = (TESTS / "styles" / "w8a8_plain.py").read_text(encoding="utf-8")
 REFUSED = KERNEL.replace("    pid = ", "    BAD = undefined_name\n    pid = ", 1)
 NOTEBOOK = TESTS.parent / "notebooks" / "w8a8.ipynb"
-
-
-def folder_of(root: Path, files: dict[str, str]) -> Path:
-    for name, text in files.items():
-        (root / name).parent.mkdir(parents=True, exist_ok=True)
-        (root / name).write_text(text, encoding="utf-8")
-    return root
 
 
 @pytest.mark.parametrize(
@@ -47,7 +41,7 @@ def folder_of(root: Path, files: dict[str, str]) -> Path:
     ids=["kernel", "syntax", "notebook", "answers", "nothing", "refused"],
 )
 def test_what_was_kept_is_what_is_read(tmp_path, files):
-    first = folder_of(tmp_path / "one" / "hand_in", files)
+    first = delivered(tmp_path / "one" / "hand_in", files)
     elsewhere = Path(shutil.copytree(first, tmp_path / "another" / "hand_in"))
     key = reading_key(first, LABS)
     assert key is not None
@@ -61,7 +55,7 @@ def test_what_was_kept_is_what_is_read(tmp_path, files):
 def test_whatever_reading_depends_on_is_in_the_key(tmp_path):
     def key(files: dict[str, str], name: str = "hand_in", labs: tuple[str, ...] = LABS) -> str | None:
         shutil.rmtree(tmp_path / name, ignore_errors=True)
-        return reading_key(folder_of(tmp_path / name, files), labs)
+        return reading_key(delivered(tmp_path / name, files), labs)
 
     keys = [
         key({"a.py": "x", "b.py": "y"}),
@@ -78,7 +72,7 @@ def test_whatever_reading_depends_on_is_in_the_key(tmp_path):
 
 
 def test_links_pipes_and_large_files_are_read_each_time(tmp_path):
-    root = folder_of(tmp_path / "hand_in", {"w8a8.py": KERNEL})
+    root = delivered(tmp_path / "hand_in", {"w8a8.py": KERNEL})
     assert reading_key(root / "w8a8.py", LABS) is not None
     os.mkfifo(root / "pipe")
     assert reading_key(root, LABS) is None
@@ -94,7 +88,7 @@ def test_links_pipes_and_large_files_are_read_each_time(tmp_path):
 
 
 def test_a_class_that_did_not_change_asks_nothing_of_the_workers(tmp_path):
-    root = folder_of(tmp_path / "class", {"ann/w8a8.py": KERNEL, "ben/w8a8.py": KERNEL, "eve/w8a8.py": "x = ("})
+    root = delivered(tmp_path / "class", {"ann/w8a8.py": KERNEL, "ben/w8a8.py": KERNEL, "eve/w8a8.py": "x = ("})
 
     class Counting(PoolHere):
         asked: list[str]
@@ -121,7 +115,7 @@ def test_a_class_that_did_not_change_asks_nothing_of_the_workers(tmp_path):
 
 
 def test_what_failed_outside_of_it_is_read_again(tmp_path):
-    root = folder_of(tmp_path / "hand_in", {"w8a8.py": KERNEL})
+    root = delivered(tmp_path / "hand_in", {"w8a8.py": KERNEL})
     key = reading_key(root, LABS) or ""
     with Journal(tmp_path / "journal.sqlite") as journal:
         remember(journal, key, root, Refusal("not_graded", "no memory"))
@@ -136,7 +130,7 @@ def test_what_failed_outside_of_it_is_read_again(tmp_path):
 def test_a_refused_kernel_in_an_archive_stops_no_later_run(tmp_path):
     """Each run unpacks to a place of its own, and what was read before must not name the earlier one."""
     files = {"doe_1_10_w8a8.py": KERNEL, "eve_2_11_w8a8.py": REFUSED}
-    folder_of(tmp_path / "submissions", files)
+    delivered(tmp_path / "submissions", files)
     packed = Path(shutil.make_archive(str(tmp_path / "class"), "zip", tmp_path / "submissions"))
 
     def run() -> list[tuple[str, str]]:

@@ -21,6 +21,7 @@ from grader.classroom.batch.standing import Standing, standings
 from grader.judging.rubric import load_rubric
 from grader.labs import get_lab
 from grader.model import KernelSource, LabReport, TestResult
+from tests.deliveries import delivered
 from tests.stub_class import SETUP, Answering, PoolHere
 from tests.submissions import TESTS
 
@@ -52,10 +53,7 @@ def kernel(work: str) -> str:
 
 
 def class_of(root: Path) -> Path:
-    for student, work in WORKS.items():
-        (root / student).mkdir(parents=True)
-        (root / student / "w8a8.py").write_text(kernel(work), encoding="utf-8")
-    return root
+    return delivered(root, {f"{student}/w8a8.py": kernel(work) for student, work in WORKS.items()})
 
 
 def run(
