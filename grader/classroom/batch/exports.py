@@ -90,6 +90,8 @@ GRADES: Mapping[str, Callable[[Standing], object]] = {
     ),
 }
 """The columns of grades.csv; those of each lab follow."""
+IN_BOTH = "student name assignment submitted points override reason bonus_points question_points".split()
+"""Those that grades.jsonl has, too."""
 
 
 def grades_csv(standings: Sequence[Standing]) -> str:
@@ -181,20 +183,11 @@ def grades_jsonl(standings: Sequence[Standing]) -> str:
     """One line a student and assignment; `report` is the document that `grade --json` writes."""
     lines = []
     for one in standings:
-        mark = one.mark
         entry = {
-            "student": one.student,
-            "name": one.name,
-            "assignment": one.assignment,
+            **{column: GRADES[column](one) for column in IN_BOTH},
             "place": one.graded.hand_in.place,
-            "submitted": mark.handed_in.isoformat() if mark.handed_in else None,
-            "days_late": mark.days_late,
-            "extension_days": mark.extension_days,
-            "points": _rounded(mark.points),
-            "override": _rounded(mark.override),
-            "reason": mark.reason,
-            "bonus_points": _rounded(mark.bonus),
-            "question_points": _rounded(mark.questions),
+            "days_late": one.mark.days_late,
+            "extension_days": one.mark.extension_days,
             "questions": _questions(one.graded),
             "review": list(one.review),
             "attempts": 0 if one.absent else 1 + len(one.others),

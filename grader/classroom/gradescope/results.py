@@ -5,7 +5,7 @@ The format is https://gradescope-autograders.readthedocs.io/en/latest/specs/
 
 from __future__ import annotations
 
-import math
+import statistics
 from collections.abc import Collection, Iterator
 from dataclasses import replace
 from typing import Any, Literal
@@ -104,5 +104,5 @@ def _places(lab: LabReport) -> Iterator[dict[str, Any]]:
     """The geometric mean of a lab's ratios to cuBLAS fp16."""
     ratios = [test.metrics["ratio"] for test in lab.tests if test.kind == "speed" and test.metrics.get("ratio", 0) > 0]
     if ratios:
-        mean = math.exp(sum(map(math.log, ratios)) / len(ratios))
-        yield {"name": f"{lab.lab_id}: times cuBLAS fp16", "value": round(mean, 4), "order": "desc"}
+        value = round(statistics.geometric_mean(ratios), 4)
+        yield {"name": f"{lab.lab_id}: times cuBLAS fp16", "value": value, "order": "desc"}

@@ -251,35 +251,34 @@ def test_drawn_secrets_can_be_loaded_and_hide_themselves(tmp_path):
     assert load_secrets(again).fingerprint != secrets.fingerprint
 
 
+def hidden(lab, **fields):
+    """A secrets file with a case."""
+    fields = {"lab": lab, "name": "h", "M": 1, "N": 16, "K": 16, **fields}
+    return "\n".join(["seed = 1", "[[case]]", *(f"{name} = {value!r}" for name, value in fields.items())])
+
+
 @pytest.mark.parametrize("lab_id", all_labs())
 def test_secrets_drawn_before_the_cases_changed_can_be_used(lab_id, tmp_path):
     """Slices of wider matrices were in every lab's cases, and in what was drawn from them."""
     path = tmp_path / "secrets.toml"
-    sizes = f"M = 40\nN = 96\nK = 192\nw = '{all_labs()[lab_id].cases[0].w}'"
-    layouts = "x_layout = 'column_slice'\ny_layout = 'column_slice'"
-    path.write_text(f"seed = 1\n[[case]]\nlab = '{lab_id}'\nname = 'h'\n{sizes}\n{layouts}")
-    ((_, hidden),) = load_secrets(path).cases
-    assert (hidden.x_layout, hidden.y_layout) == ("column_slice", "column_slice")
+    wide = {"x_layout": "column_slice", "y_layout": "column_slice", "w": all_labs()[lab_id].cases[0].w}
+    path.write_text(hidden(lab_id, M=40, N=96, K=192, **wide))
+    ((_, case),) = load_secrets(path).cases
+    assert (case.x_layout, case.y_layout) == ("column_slice", "column_slice")
 
 
 @pytest.mark.parametrize(
     ("text", "sentence"),
     [
         ("seed = 'x'", "seed is 'x'"),
-        ("seed = 1\n[[case]]\nlab = 'fp4'", "lab 'fp4', expected one of w8a8"),
-        (
-            "seed = 1\n[[case]]\nlab = 'w8a8'\nname = 'one_tile'\nM = 1\nN = 16\nK = 16",
-            "that no other case of w8a8 has",
-        ),
-        ("seed = 1\n[[case]]\nlab = 'w8a8'\nname = 'h'\nM = 0\nN = 16\nK = 16", "M = 0, expected a whole number"),
-        ("seed = 1\n[[case]]\nlab = 'w8a8'\nname = 'h'\nM = 1\nN = 16\nK = 16\nsize = 3", "'size', expected lab and"),
-        (
-            "seed = 1\n[[case]]\nlab = 'w8a8'\nname = 'h'\nM = 1\nN = 16\nK = 16\nx = 'nonsense'",
-            "x = 'nonsense', expected one of",
-        ),
-        ("seed = 1\n[[case]]\nlab = 'dds'\nname = 'h'\nM = 1\nN = 17\nK = 33", "cannot be given inputs"),
-        ("seed = 1\n[[case]]\nlab = 'gptq'\nname = 'h'\nM = 1\nN = 16\nK = 64\ngroup_size = 24", "that divides K = 64"),
-        ("seed = 1\n[[case]]\nlab = 'gptq'\nname = 'h'\nM = 1\nN = 16\nK = 64\ngroup_size = '32'", "group_size = '32', expected"),
+        (hidden("fp4"), "lab 'fp4', expected one of w8a8"),
+        (hidden("w8a8", name="one_tile"), "that no other case of w8a8 has"),
+        (hidden("w8a8", M=0), "M = 0, expected a whole number"),
+        (hidden("w8a8", size=3), "'size', expected lab and"),
+        (hidden("w8a8", x="nonsense"), "x = 'nonsense', expected one of"),
+        (hidden("dds", N=17, K=33), "cannot be given inputs"),
+        (hidden("gptq", K=64, group_size=24), "that divides K = 64"),
+        (hidden("gptq", K=64, group_size="32"), "group_size = '32', expected"),
         ("seed = ", "cannot be read"),
     ],
 )
