@@ -128,8 +128,6 @@ class Store:
         self.path = path
         try:
             self._database = journal.opened(path, journal.SCHEMA + SCHEMA)
-            if "profile" not in {row[1] for row in self._database.execute("PRAGMA table_info(attempt)")}:
-                self._database.execute("ALTER TABLE attempt ADD COLUMN profile INTEGER NOT NULL DEFAULT 0")
             if self._database.execute("PRAGMA quick_check(1)").fetchone()[0] != "ok":
                 raise sqlite3.DatabaseError("it is damaged")
         except sqlite3.Error as error:

@@ -161,16 +161,6 @@ def test_a_profile_is_asked_for_by_its_author_and_counts_as_the_verdict_that_it_
         assert (refused.status_code, "no GPU to profile on" in refused.text) == (422, True)
 
 
-def test_a_course_of_an_older_version_can_be_asked_for_profiles(tmp_path):
-    opened = Store(tmp_path / "course.sqlite")
-    opened.admit([Person("ann")], "student", 1)
-    opened._database.execute("ALTER TABLE attempt DROP COLUMN profile")
-    opened.close()
-    again = Store(tmp_path / "course.sqlite")
-    assert put(again, "ann", 1).profile is False
-    again.close()
-
-
 def running(world, number=1):
     """Until this attempt is with the engine."""
     until = time.monotonic() + 10
