@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 
 from grader.classroom.batch.accounts import FATES, account, everything_below, tally, with_ungraded_named
 from grader.classroom.batch.coordinating import without_verdict
-from grader.classroom.batch.intake import collect
+from grader.classroom.batch.intake import TWICE_SPELLED, collect
 from grader.classroom.batch.marks import Rules
 from grader.classroom.batch.standing import Graded, standings
 from grader.labs import get_lab
@@ -293,9 +293,10 @@ def test_two_of_one_name_are_two(tmp_path):
 
 
 def test_a_name_in_composed_and_in_separate_letters_is_one_student(tmp_path):
-    root = write(tmp_path / "class", "m\u00fcller/w8a8.py", "mu\u0308ller/w8a8.py")
-    assert {one.student for one in collect(root, tmp_path / "w").hand_ins} == {"m\u00fcller"}
-    assert sorted(fates(root, tmp_path).values()) == ["graded", "superseded"]
+    root = write(tmp_path / "class", "m\u00fcller/w8a8.py", "mu\u0308ller/w8a8.py", "ann/w8a8.py")
+    found = [(one.student, TWICE_SPELLED in one.notes) for one in collect(root, tmp_path / "w").hand_ins]
+    assert found == [("ann", False), ("m\u00fcller", True), ("m\u00fcller", True)]
+    assert sorted(fates(root, tmp_path).values()) == ["graded", "graded", "superseded"]
 
 
 def test_a_folder_that_cannot_be_read_is_an_entry(tmp_path):

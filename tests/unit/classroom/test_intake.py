@@ -439,13 +439,3 @@ def test_long_files_are_searched_in_linear_time(tmp_path, begins, text):
         started = time.process_time()
         begun.is_work(tmp_path / name)
         assert time.process_time() - started < 3
-
-
-LATER = "@triton.jit\ndef W4A16_MM(x_ptr):\n    x = 1\n"
-
-
-def test_one_name_in_two_spellings_is_told(tmp_path):
-    root = write(tmp_path / "class", "Zo\u00eb/w8a8.py", "Zoe\u0308/w8a8.py", "ann/w8a8.py")
-    found = collect(root, tmp_path / "w")
-    assert sorted(one.student for one in found) == ["Zo\u00eb", "Zo\u00eb", "ann"]
-    assert [any("two folders or files have this name" in note for note in one.notes) for one in found] == [True, True, False]
