@@ -84,6 +84,9 @@ FEW = 5
 """Files that a sentence names."""
 TWICE_SPELLED = "two folders or files have this name, one with accents as characters of their own; they are taken to be one student's"
 
+NAMED_OTHERWISE = (
+    "{} is a folder among what {} named, and its name does not say whose it is; rename it as the others are"
+)
 NO_COMMIT = "{}/.git has no commit that can be read, so when it was handed in is not known; clone it anew, or give handed_in in a roster"
 
 
@@ -217,7 +220,8 @@ def _folder(root: Path, unpacking: Unpacking, asked: str | None, called: str = "
             student = unicodedata.normalize("NFC", name.student), name.number
             of_platform.setdefault(student, []).append((name, path))
         elif is_folder(path):
-            whole = HandIn(path.name, "", path.name, path, holds=(path,))
+            notes = (NAMED_OTHERWISE.format(path.name, platform.capitalize()),) if platform else ()
+            whole = HandIn(path.name, "", path.name, path, notes=notes, holds=(path,))
             found += _guarded(whole, partial(_student, whole, assignments, unpacking))
     plain = [] if platform else [path for path in within if not is_folder(path)]
     for whole, own in [*map(_of_platform, of_platform.values()), *_by_stem(plain)]:
@@ -303,7 +307,7 @@ def _at_its_time(hand_in: HandIn) -> HandIn:
     hand_in = replace(hand_in, submitted=timestamp(stamp), read=(stamp,))
     if hand_in.submitted is None and os.path.lexists(stamp):
         note = f"{hand_in.place}/{TIMESTAMP} holds no time such as 2026-11-20 23:58:00 UTC, so when it was handed in is not known"
-        return replace(hand_in, notes=(note,))
+        return hand_in.noting(note)
     return hand_in
 
 

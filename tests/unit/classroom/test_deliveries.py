@@ -15,7 +15,7 @@ import pytest
 from grader.classroom.batch.accounts import account, with_ungraded_named
 from grader.classroom.batch.begun import begun_in
 from grader.classroom.batch.folders import ROOT, children
-from grader.classroom.batch.intake import collect
+from grader.classroom.batch.intake import NAMED_OTHERWISE, collect
 from grader.classroom.batch.marks import Rules
 from grader.classroom.batch.standing import standings
 from grader.labs import get_lab
@@ -77,6 +77,11 @@ DELIVERIES = {
     ),
     "a line's end in names": (
         {"doe_1_56_w8a8\n2.py": A, "ro\ne_2_57_dds.py": C, "ann/k\n.py": A}, {"doe_1": "a", "ro\ne_2": "c", "ann": "a"}
+    ),
+    "an archive that was expanded under a name of its own": (
+        {"doe_1_56_w8a8.py": A, "lo_2_57_dds.py": C, "w/dds.py": C, "w 2/w8a8.py": A},
+        {"doe_1": ("a",), "lo_2": ("c",), "w": ("c", NAMED_OTHERWISE.format("w", "Canvas")),
+         "w 2": ("a", NAMED_OTHERWISE.format("w 2", "Canvas"))}
     ),
     "one lone folder whose name Canvas could have given": ({"ann/run_1_2_x/w8a8.py": A}, {"ann": "a"}),
     "an archive of archives": ({"c.zip": {"ann.zip": {"w8a8.py": A}, "ben.zip": {"w8a8.py": A}}}, {"ann": "a", "ben": "a"}),
@@ -237,7 +242,7 @@ DELIVERIES = {
     ),
     "archives within folders' archives": (
         {"Do_5_assignsubmission_file_/all.zip": {"one.zip": {"dds.py": C}}, "ben/dds.py": C},
-        {"Do": ("", f"refused: all.zip {NESTED}"), "ben": ("c",)}
+        {"Do": ("", f"refused: all.zip {NESTED}"), "ben": ("c", NAMED_OTHERWISE.format("ben", "Moodle"))}
     ),
     "folders, archives, and what is neither": (
         {"ann/w8a8.py": A, "ben/readme.txt": "", "cat/h.zip": {"h/w8a8.py": A, "__MACOSX/w8a8.py": "?"}, "dan.zip": {"w8a8.py": A},
