@@ -9,10 +9,11 @@ import time
 
 import pytest
 
+from tests.deliveries import delivered
 from tests.gpu.test_gpu_correctness import STORE
 from tests.processes import gpu_processes
 from tests.submissions import TESTS
-from tests.unit.classroom.test_batch import RIGHT, folder_of, variant, wrong
+from tests.unit.classroom.test_batch import RIGHT, variant, wrong
 
 pytestmark = [pytest.mark.gpu, pytest.mark.slow, pytest.mark.xdist_group("gpu")]
 
@@ -42,7 +43,7 @@ def grades(out):
 
 
 def test_bad_kernels_and_a_killed_gpu_process_cost_nobody_else(tmp_path):
-    folder = folder_of(tmp_path / "class", CLASS)
+    folder = delivered(tmp_path / "class", CLASS)
     process = started(folder, tmp_path / "report")
     deadline = time.time() + 120
     while not gpu_processes(process.pid) and process.poll() is None and time.time() < deadline:
