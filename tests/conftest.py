@@ -46,7 +46,7 @@ def one_thread():
 @pytest.fixture
 def without_pictures(monkeypatch):
     """Pages are drawn in a tenth of the time."""
-    monkeypatch.setattr("grader.reporting.page._drawn", lambda: None)
+    monkeypatch.setattr("grader.reporting.page.image", lambda draw: None)
 
 
 def pytest_collection_modifyitems(items):

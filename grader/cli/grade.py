@@ -98,7 +98,8 @@ def grade(
         write_whole(json_file, json_text(document(report), indent=2) + "\n")
     if junit_file:
         write_whole(junit_file, junit(report))
-    if html_file and _write_page(html_file, report, traffic=True):
+    if html_file:
+        _write_page(html_file, report, traffic=True)
         Terminal(highlight=False).print(f"Report with pictures: {escape(str(html_file))}", soft_wrap=True)
 
 
@@ -125,7 +126,8 @@ def watch(
     options = GradeOptions(_device(device), seed=seed, jobs=jobs, cache=BinaryCache(own_folder()))
 
     def publish(report: Report) -> None:
-        if html_file and _write_page(html_file, report, reload_seconds=RELOAD_SECONDS):
+        if html_file:
+            _write_page(html_file, report, reload_seconds=RELOAD_SECONDS)
             lines.page_written(html_file)
 
     lines = Lines(Terminal(highlight=False), publish)
@@ -209,16 +211,12 @@ def _grade(submission: Submission, labs: list[Lab], options: GradeOptions, built
         return grade_submission(submission, labs, options, listen, built)
 
 
-def _write_page(path: Path, report: Report, *, traffic: bool = False, reload_seconds: int = 0) -> bool:
-    """Writes the HTML page; without Jinja it says what is missing, and the grade stands.
+def _write_page(path: Path, report: Report, *, traffic: bool = False, reload_seconds: int = 0) -> None:
+    """Writes the HTML page.
 
     traffic: count what right kernels do to memory first, about a second each. reload_seconds: how often an open page looks for a new one.
     """
-    try:
-        from grader.pipeline.page_traffic import counted
-        from grader.reporting.page import page
-    except ImportError as missing:
-        note(f"no HTML page was written: {missing}; run `pip install jinja2`")
-        return False
+    from grader.pipeline.page_traffic import counted
+    from grader.reporting.page import page
+
     write_whole(path, page(report, counted(report) if traffic else {}, reload_seconds=reload_seconds))
-    return True

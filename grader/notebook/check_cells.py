@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 from grader.building import BinaryCache, BuildOptions, describe, made_module, own_folder
 from grader.compile_errors.excerpt import NEXT
@@ -30,7 +29,7 @@ from grader.notebook.speeding import check_speed_step
 from grader.notebook.step_values import grids, printed, step_answer
 from grader.pipeline.grading import GradeOptions, grade_submission
 from grader.reading import read_executed, read_step
-from grader.reporting import drawings
+from grader.reporting import drawings, pictures
 from grader.reporting.compact import Remark, build_remarks, explanations, verdict
 from grader.reporting.inline import Inline
 from grader.reporting.terminal import MARKS, number
@@ -60,7 +59,7 @@ def check(notebook: str, *, step: str | None = None, speed: str | None = None) -
     report = _graded(lab, output)
     graded = report.labs[lab.id]
     points, most = graded.correctness_points, graded.correctness_max
-    maps = [_error_map(errors) for errors in graded.error_maps[:2]]
+    maps = [pictures.error_map(errors) for errors in graded.error_maps[:2]]
     remarks = [
         verdict(graded),
         *explanations(graded),
@@ -203,9 +202,3 @@ def _graded(lab: Lab, output: Output) -> Report:
         raise NotYet(sentence(report.labs[lab.id].message))
     _reports[lab.id] = report
     return report
-
-
-def _error_map(errors: Any) -> Any:
-    from grader.reporting import pictures
-
-    return pictures.error_map(errors)

@@ -2,18 +2,14 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from grader.compile_errors.excerpt import INDENT
 from grader.exercises import steps_of
 from grader.model import Refusal
 from grader.notebook.cells import NotYet, display, inputs, sentence
 from grader.notebook.harness import StepAnswer, Values, check_executed
+from grader.reporting import pictures
 from grader.reporting.compact import Remark
 from grader.running.cpu import InterpretOptions
-
-if TYPE_CHECKING:
-    from grader.reporting.pictures import Picture
 
 STEP_SECONDS = 8.0
 ROWS, COLUMNS = 8, 6
@@ -48,13 +44,9 @@ def show_values(notebook: str, step: str) -> None:
     display([Remark("\n".join([head, *(f"{INDENT}{line.rstrip()}" for line in lines)]))])
 
 
-def grids(answer: StepAnswer) -> list[Picture]:
-    """What came back beside what was expected, and what each program touched; none where nothing came back, or without matplotlib."""
+def grids(answer: StepAnswer) -> list[pictures.Picture]:
+    """What came back beside what was expected, and what each program touched; none where nothing came back."""
     if answer.values is None:
-        return []
-    try:
-        from grader.reporting import pictures
-    except ImportError:
         return []
     shown, row, column = _window(answer.values)
     grid = pictures.values(answer.step.result, shown.got, shown.expected, shown.wrong, (row, column))

@@ -2,19 +2,13 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from grader.labs import all_labs
 from grader.model import LabReport, Report, TestResult
-
-if TYPE_CHECKING:
-    from grader.reporting.pictures import Picture
+from grader.reporting import pictures
 
 
-def tiers(lab: LabReport) -> Picture | None:
+def tiers(lab: LabReport) -> pictures.Picture | None:
     """A bar for each timed case; None where nothing was timed."""
-    from grader.reporting import pictures
-
     timed = _timed(lab)
     if not timed:
         return None
@@ -25,10 +19,8 @@ def tiers(lab: LabReport) -> Picture | None:
     return pictures.speed_tiers(bars)
 
 
-def roofline(report: Report, lab: LabReport) -> Picture | None:
+def roofline(report: Report, lab: LabReport) -> pictures.Picture | None:
     """The lab's timed cases under roofs measured in this very report: cuBLAS at its best, and twice that for int8."""
-    from grader.reporting import pictures
-
     known = all_labs().get(lab.lab_id)
     usable = [test for test in _timed(lab) if test.metrics.get("operations") and test.metrics.get("floor_us")]
     if known is None or not usable:

@@ -5,6 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from pygments.lexers import PythonLexer
+from pygments.token import Comment, Keyword, Name, Number, String
+
 from grader.model import KernelSource
 
 EXCERPT, ABOVE = 6, 4
@@ -81,12 +84,7 @@ def _within_limits(texts: Sequence[str]) -> list[str]:
 
 
 def _tokens(text: str) -> list[tuple[Token, ...]]:
-    """Lines of tokens. Plain lines when Pygments is not installed."""
-    try:
-        from pygments.lexers import PythonLexer
-        from pygments.token import Comment, Keyword, Name, Number, String
-    except ImportError:
-        return [(Token("", line),) for line in text.split("\n")]
+    """Lines of tokens."""
     classes = (
         (Comment, "c"),
         (String, "s"),

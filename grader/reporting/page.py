@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import base64
 import hashlib
-import importlib.util
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, partial
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any
@@ -20,7 +19,7 @@ from grader.compile_errors.excerpt import INDENT
 from grader.compile_errors.named_line import named_line
 from grader.labs import all_labs
 from grader.model import BuildFacts, Config, ErrorMap, KernelSource, LabReport, Report, TestResult
-from grader.reporting import drawings, memory_pictures, traffic_words
+from grader.reporting import drawings, memory_pictures, pictures, traffic_words
 from grader.reporting.advice import advice, describe_facts
 from grader.reporting.causes import Cause, causes
 from grader.reporting.listing import Line, Listing, listing
@@ -137,12 +136,11 @@ def page(
     made_of: str = "",
     reload_seconds: int = 0,
 ) -> str:
-    """The whole page. traffic: of the labs whose page shows it. Without matplotlib it has no pictures and says so.
+    """The whole page. traffic: of the labs whose page shows it.
 
     statement: in a class, what counts; then the grader's points are a step on the way to that. made_of: see MADE_OF.
     reload_seconds: how often an open page looks for a newer one; 0: never.
     """
-    images = _drawn() is not None
     template, style, script = _template()
     return template.render(
         report=report,
@@ -155,7 +153,6 @@ def page(
         style_hash=security_digest(style),
         script=Markup(script),
         script_hash=security_digest(script),
-        images=images,
         reload_seconds=reload_seconds,
     )
 
@@ -182,7 +179,7 @@ def _shown(value: Any) -> Any:
 def _lab_page(report: Report, lab: LabReport, traffic: Traffic | None) -> LabPage:
     shown = listing(lab.source, lab.lab_id) if lab.source else None
     found, maps = causes(lab.tests), _maps(lab.error_maps)
-    speed_images = (image(lambda _: drawings.tiers(lab)), image(lambda _: drawings.roofline(report, lab)))
+    speed_images = (image(lambda: drawings.tiers(lab)), image(lambda: drawings.roofline(report, lab)))
     return LabPage(
         report=lab,
         verdict=outcome(lab)[0],
@@ -218,16 +215,16 @@ def _maps(errors: tuple[ErrorMap, ...]) -> tuple[Map, ...]:
     groups: dict[tuple[object, ...], list[ErrorMap]] = {}
     for one in errors:
         groups.setdefault((one.M, one.N, one.counts, one.cells.tobytes()), []).append(one)
-    drawn = [(image(lambda pictures, one=group[0]: pictures.error_map(one)), group) for group in groups.values()]  # type: ignore[misc]
+    drawn = [(image(partial(pictures.error_map, group[0])), group) for group in groups.values()]
     return tuple(Map(shown, tuple(one.case for one in group[1:])) for shown, group in drawn if shown is not None)
 
 
 def _memory(traffic: Traffic) -> Memory:
     images = (
-        image(lambda _: memory_pictures.programs(traffic)),
-        image(lambda _: memory_pictures.one_program(traffic, 0)),
-        image(lambda _: memory_pictures.reads(traffic)),
-        image(lambda _: memory_pictures.slices_of_k(traffic)),
+        image(lambda: memory_pictures.programs(traffic)),
+        image(lambda: memory_pictures.one_program(traffic, 0)),
+        image(lambda: memory_pictures.reads(traffic)),
+        image(lambda: memory_pictures.slices_of_k(traffic)),
     )
     rows = tuple(traffic_words.traffic_rows(traffic))
     return Memory(traffic_words.summary(traffic), rows, tuple(shown for shown in images if shown))
@@ -250,22 +247,9 @@ def _builds(lab: LabReport) -> tuple[Built, ...]:
 # ---------------------------------------------------------------- pictures
 
 
-@cache
-def _drawn() -> Any:
-    """The module that draws; None without matplotlib, which is imported by the first picture: most pages of a right kernel have none."""
-    if importlib.util.find_spec("matplotlib") is None:
-        return None
-    from grader.reporting import pictures
-
-    return pictures
-
-
-def image(draw: Callable[[Any], Any]) -> Image | None:
-    """The drawing as part of a page; `draw` is given the module `grader.reporting.pictures`. None without matplotlib."""
-    drawn = _drawn()
-    if drawn is None:
-        return None
-    picture = draw(drawn)
+def image(draw: Callable[[], pictures.Picture | None]) -> Image | None:
+    """What `draw` makes as part of a page; None where it makes nothing."""
+    picture = draw()
     if picture is None:
         return None
     encoded = base64.b64encode(picture.svg().encode()).decode()

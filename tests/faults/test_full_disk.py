@@ -20,8 +20,7 @@ from pathlib import Path
 from grader.reporting import page as html
 from tests.stub_class import grade_class
 from grader.classroom.batch.journal import JournalFull
-from grader.reporting import page as html
-html._drawn = lambda: None
+html.image = lambda draw: None
 signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
 resource.setrlimit(resource.RLIMIT_FSIZE, (int(sys.argv[3]), int(sys.argv[3])))
 try:
@@ -36,7 +35,7 @@ FILES = ("grades.csv", "canvas.csv", "moodle.csv", "grades.jsonl", "junit.xml")
 @pytest.fixture(scope="module", autouse=True)
 def without_pictures():
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(html, "_drawn", lambda: None)
+        patch.setattr(html, "image", lambda draw: None)
         yield
 
 

@@ -205,13 +205,6 @@ def test_the_json_document_holds_neither_source_nor_maps():
     assert "tl.load(x_ptrs)" not in text
 
 
-def test_without_matplotlib_the_page_has_no_pictures_and_says_so(monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr(html, "_drawn", lambda: None)
-    outline = Outline(html.page(wrong_report()))
-    assert "img" not in outline.tags
-    assert "matplotlib is not installed" in outline.text
-
-
 def test_advice_in_words():
     lab, source = get_lab("w8a8"), kernel_source()
     assert advice(FACTS[0], CONFIGS[0], lab, source, 90) == ()

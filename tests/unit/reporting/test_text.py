@@ -94,7 +94,7 @@ def test_terminal(text):
 
 @every
 def test_pages_and_cells(text, monkeypatch):
-    monkeypatch.setattr(html, "_drawn", lambda: None)
+    monkeypatch.setattr(html, "image", lambda draw: None)
     whole = html.page(reported(text))
     for page in (whole, Inline([Remark(text, "red")])._repr_html_(), repr(Inline([Remark(text)]))):
         harmless(page)
