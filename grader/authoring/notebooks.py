@@ -117,7 +117,7 @@ def _notebook(source: Path, root: Path, language: Language, *, stripped: bool) -
     ids: set[str] = set()
     for number, cell, twin in _pairs(source):
         name = f"{source.name} cell {number}"
-        base = _role_of(cell)[1] or _digest(source.stem, cell.source)
+        base = _role_of(cell)[1] or f"{source.stem}-{hashlib.sha256(cell.source.encode()).hexdigest()[:8]}"
         if base in ids:
             raise Unusable(f"{name} is the second one with the id {base}; give it another, or other words")
         ids.add(base)
@@ -141,10 +141,6 @@ def _make_hosted(cells: list[Any], stem: str, root: Path, language: Language) ->
         cell = v4.new_code_cell(installing(repository, root))
         cell["id"] = f"{stem}-install"
         cells.insert(first, cell)
-
-
-def _digest(stem: str, text: str) -> str:
-    return f"{stem}-{hashlib.sha256(text.encode()).hexdigest()[:8]}"
 
 
 def _role_of(cell: Any) -> tuple[str | None, str | None]:

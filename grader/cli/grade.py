@@ -63,7 +63,8 @@ def grade(
     _check_folders(json_file, html_file, junit_file)
     try:
         submission = _read(path, labs, all_labs=bool(lab))
-        from grader.pipeline.grading import with_facts
+        from grader.building import BinaryCache, own_folder
+        from grader.pipeline.grading import GradeOptions, with_facts
         from grader.reporting.document import document
         from grader.reporting.junit import junit
         from grader.reporting.terminal import show
@@ -74,7 +75,9 @@ def grade(
             raise refuse(
                 "--profile needs a GPU, and the kernels are graded on the CPU here; leave it out, or submit with `lab submit --profile`"
             )
-        options = _options(chosen, seed, jobs, profile)
+        cache = BinaryCache(own_folder())
+        # facts: not before the verdict, which is what is waited for
+        options = GradeOptions(chosen, seed=seed, jobs=jobs, cache=cache, facts=False, profile=profile)
         built: dict[str, KernelBundle] = {}
         report = _grade(submission, labs, options, built)
         report = replace(report, seconds=None if report.seconds is None else _since_start())
@@ -179,15 +182,6 @@ def _read(path: Path, labs: list[Lab], *, all_labs: bool) -> Submission:
     submission = with_work_in_other_folders(read(path, labs, all_labs=all_labs), labs)
     errors.print(f"grading {', '.join(submission.labs)} of {escape(str(path))}", soft_wrap=True)
     return submission
-
-
-def _options(device: Device, seed: int | None, jobs: int | None, profile: bool) -> GradeOptions:
-    """What is built first is what the verdict needs."""
-    from grader.building import BinaryCache, own_folder
-    from grader.pipeline.grading import GradeOptions
-
-    cache = BinaryCache(own_folder())
-    return GradeOptions(device, seed=seed, jobs=jobs, cache=cache, facts=False, profile=profile)
 
 
 def _grade(submission: Submission, labs: list[Lab], options: GradeOptions, built: dict[str, KernelBundle]) -> Report:

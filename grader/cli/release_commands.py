@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from grader.cli.arguments import refuse
+from grader.cli.arguments import labs_named, refuse
 
 
 def release(
@@ -56,12 +56,9 @@ def new_lab(
 def check_lab(lab_id: Annotated[str, typer.Argument(metavar="ID", help="The lab to check.")]) -> None:
     """Check that a lab is complete. Exit status: 0 complete, 1 something is missing."""
     from grader.authoring.new_lab import missing
-    from grader.labs import all_labs
 
     root = _repository()
-    known = all_labs()
-    if lab_id not in known:
-        raise refuse(f"there is no lab {lab_id!r}; the labs are {', '.join(known)}")
+    labs_named([lab_id])
     found = list(missing(lab_id, root))
     for must, sentence in found:
         typer.echo(f"{'missing' if must else 'could have'}: {sentence}")

@@ -9,8 +9,10 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from grader.labs import Lab, all_labs
+from grader.model import KernelSource, Refusal
 from grader.notebook.language import translated
 from grader.pipeline.progress import Progress
+from grader.reading import read_executed
 from grader.reporting.compact import Remark
 from grader.reporting.inline import Inline
 
@@ -34,6 +36,14 @@ def inputs(elsewhere: str = ELSEWHERE) -> Sequence[str]:
         raise NotYet(elsewhere)
     found: Sequence[str] = shell.history_manager.input_hist_raw
     return found
+
+
+def executed_kernel(lab: Lab, elsewhere: str = ELSEWHERE) -> KernelSource:
+    """The lab's kernel as the cells were run. Raises NotYet where there is none."""
+    source = read_executed(inputs(elsewhere), lab)
+    if isinstance(source, Refusal):
+        raise NotYet(sentence(source.message))
+    return source
 
 
 def running_shell() -> Any:

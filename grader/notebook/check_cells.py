@@ -18,6 +18,7 @@ from grader.notebook.cells import (
     NotYet,
     Output,
     display,
+    executed_kernel,
     grading_by_nbgrader,
     inputs,
     lab_named,
@@ -28,7 +29,7 @@ from grader.notebook.harness import StepAnswer
 from grader.notebook.speeding import check_speed_step
 from grader.notebook.step_values import grids, printed, step_answer
 from grader.pipeline.grading import GradeOptions, grade_submission
-from grader.reading import read_executed, read_step
+from grader.reading import read_step
 from grader.reporting import drawings, pictures
 from grader.reporting.compact import Remark, build_remarks, explanations, verdict
 from grader.reporting.inline import Inline
@@ -52,7 +53,8 @@ def check(notebook: str, *, step: str | None = None, speed: str | None = None) -
         return None
     if speed is not None:
         if not grading_by_nbgrader():
-            _check_speed(lab_named(notebook), speed)
+            lab, report = lab_named(notebook), _reports.get(notebook)
+            check_speed_step(lab, speed, None if report is None else report.labs[lab.id])
         return None
     lab = lab_named(notebook)
     output = Output()
@@ -86,9 +88,7 @@ def needs(notebook: str, step: str | None = None, *, right: bool = True) -> None
     wrong: raises NotYet where there is none to launch.
     """
     if step is None:
-        source = read_executed(inputs(), lab_named(notebook))
-        if isinstance(source, Refusal):
-            raise NotYet(sentence(source.message))
+        executed_kernel(lab_named(notebook))
         return
     wanted = steps_of(notebook)[step]
     answer: StepAnswer | KernelSource | Refusal
@@ -123,11 +123,6 @@ def check_speed(lab_id: str) -> float | None:
     found = (drawings.tiers(graded), drawings.roofline(report, graded))
     output.show(Inline([*remarks, *notes()], [picture for picture in found if picture is not None]))
     return graded.speed_points if grading_by_nbgrader() else None
-
-
-def _check_speed(lab: Lab, step: str) -> None:
-    report = _reports.get(lab.id)
-    check_speed_step(lab, step, report.labs[lab.id] if report is not None else None)
 
 
 def _check_step(notebook: str, name: str) -> None:
@@ -183,9 +178,7 @@ _reports: dict[str, Report] = {}
 
 def _graded(lab: Lab, output: Output) -> Report:
     """The lab's report, from before when the kernel has not changed since. Raises NotYet when there is no kernel."""
-    source = read_executed(inputs(), lab)
-    if isinstance(source, Refusal):
-        raise NotYet(sentence(source.message))
+    source = executed_kernel(lab)
     known = _reports.get(lab.id)
     if known is not None and known.labs[lab.id].source == source:
         return known

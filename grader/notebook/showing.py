@@ -11,9 +11,8 @@ from collections.abc import Callable, Sequence
 from functools import cache
 
 from grader.labs import Lab
-from grader.model import KernelSource, Refusal
-from grader.notebook.cells import NotYet, display, inputs, lab_named, sentence
-from grader.reading import read_executed
+from grader.model import KernelSource
+from grader.notebook.cells import NotYet, display, executed_kernel, lab_named, sentence
 from grader.reporting import memory_pictures, traffic_words
 from grader.reporting.compact import Remark
 from grader.reporting.pictures import Picture
@@ -125,10 +124,7 @@ def _counted(lab_id: str, sizes: Sizes | None, config: int, tiles: tuple[int, in
     lab = lab_named(lab_id)
     if sizes is not None:
         sizes = _checked(lab, sizes)
-    source = read_executed(inputs(), lab)
-    if isinstance(source, Refusal):
-        raise NotYet(sentence(source.message))
-    found = _traffic(lab_id, source, sizes, config, tiles, steps)
+    found = _traffic(lab_id, executed_kernel(lab), sizes, config, tiles, steps)
     if isinstance(found, Uncounted):
         raise NotYet(sentence(found.message))
     return found

@@ -8,11 +8,10 @@ import os
 from grader.labs import Lab, speed_steps_of
 from grader.labs.speed_step import SpeedStep, shown
 from grader.model import KernelSource, LabReport, Refusal, TestResult
-from grader.notebook.cells import NotYet, Output, display, inputs, lab_named, sentence
+from grader.notebook.cells import NotYet, Output, display, executed_kernel, lab_named, sentence
 from grader.notebook.chosen_device import notes
 from grader.notebook.speed_path import Guess, SpeedAnswer, SpeedPath
 from grader.notebook.trial import record
-from grader.reading import read_executed
 from grader.reporting.compact import Remark
 from grader.reporting.inline import Inline
 from grader.reporting.terminal import MARKS
@@ -69,9 +68,7 @@ def check_speed_step(lab: Lab, name: str, report: LabReport | None) -> None:
         if _taken_already(lab, step):
             return
         raise NotYet(f'Predict first, with predict("{lab.id}", "{name}", your number): {step.question}')
-    source = read_executed(inputs(), lab)
-    if isinstance(source, Refusal):
-        raise NotYet(sentence(source.message))
+    source = executed_kernel(lab)
     graded = report if report is not None and report.source == source else None
     if graded is not None and graded.correctness_points < graded.correctness_max:
         raise NotYet(f'Correct first, then fast: make check("{lab.id}") pass first.')
@@ -103,10 +100,9 @@ def _path(lab: Lab, source: KernelSource) -> SpeedPath:
 def _taken_already(lab: Lab, step: SpeedStep) -> bool:
     """Whether the kernel, as its cells were run, has taken the step; it is said then."""
     try:
-        source = read_executed(inputs(), lab)
-    except NotYet:  # no notebook runs
+        answer = _path(lab, executed_kernel(lab)).check(step)
+    except NotYet:  # no notebook runs, or no kernel is there
         return False
-    answer = source if isinstance(source, Refusal) else _path(lab, source).check(step)
     if isinstance(answer, Refusal) or not answer.ok:
         return False
     display([Remark(f"✓ {step.name}: already done, nothing to predict. {step.right} [{answer.config}]", "green")])

@@ -47,7 +47,7 @@ def complained(step: Step, source: KernelSource, complaint: Complaint) -> str:
     if (
         shape == size
         and (got[:3], wanted) == ("int", "fp32")
-        and re.search(r"tl\.dot\(|\.to\(tl\.int", _own_text(source, step.function))
+        and re.search(r"tl\.dot\(|\.to\(tl\.int", ast.unparse(functions(source)[step.function]))
     ):
         return f"{found}integers were multiplied: convert the operands first, not their product."
     if shape == size:
@@ -76,10 +76,6 @@ def _rounded_at_the_end(function: ast.FunctionDef) -> bool:
         and "tl.float16" in [ast.unparse(argument) for argument in value.args]
         for value in values
     )
-
-
-def _own_text(source: KernelSource, function: str) -> str:
-    return ast.unparse(functions(source)[function])
 
 
 def _type(text: str) -> tuple[str, list[int]]:

@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 from grader.client import Client, points
-from grader.model import Refusal
-from grader.notebook.cells import NotYet, Output, grading_by_nbgrader, inputs, lab_named, sentence
-from grader.reading import read_executed
+from grader.notebook.cells import NotYet, Output, executed_kernel, grading_by_nbgrader, lab_named, sentence
 from grader.reporting.compact import Remark
 from grader.reporting.inline import Inline
 from grader.unusable import Unusable
@@ -20,9 +18,7 @@ def submit(lab_id: str, *, profile: bool = False) -> None:
     """
     if grading_by_nbgrader():
         return
-    source = read_executed(inputs(ELSEWHERE), lab_named(lab_id))
-    if isinstance(source, Refusal):
-        raise NotYet(sentence(source.message))
+    source = executed_kernel(lab_named(lab_id), ELSEWHERE)
     output = Output()
     try:
         client = Client()

@@ -49,7 +49,7 @@ def _matrix(facts: BuildFacts, lab: Lab, source: KernelSource | None) -> str:
             return "no tensor-core instruction: there is no tl.dot, so products are summed on the ordinary cores"
         return (
             "no tensor-core instruction: this config has no tl.dot, or one with operands that the tensor cores do not support "
-            f"(fp32 with input_precision='ieee', for instance); for tensor cores give it {_operands(lab)}"
+            f"(fp32 with input_precision='ieee', for instance); for tensor cores give it {lab.operand} tiles"
         )
     if lab.operand == "int8" and not facts.int8_matrix:
         return (
@@ -57,10 +57,6 @@ def _matrix(facts: BuildFacts, lab: Lab, source: KernelSource | None) -> str:
             "at least halves the rate; give it the int8 tiles themselves and accumulate in int32"
         )
     return ""
-
-
-def _operands(lab: Lab) -> str:
-    return f"{lab.operand} tiles"
 
 
 def _spills(facts: BuildFacts, config: Config) -> str:

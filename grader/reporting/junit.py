@@ -35,8 +35,6 @@ def _add_suite(root: ElementTree.Element, name: str, lab: LabReport) -> None:
         if test.status in ("failed", "error", "skipped"):
             tag = {"failed": "failure", "error": "error", "skipped": "skipped"}[test.status]
             ElementTree.SubElement(case, tag, message=prose(test.message))
-    counts = {tag: len(suite.findall(f"testcase/{tag}")) for tag in ("failure", "error", "skipped")}
     suite.set("tests", str(len(suite)))
-    suite.set("failures", str(counts["failure"]))
-    suite.set("errors", str(counts["error"]))
-    suite.set("skipped", str(counts["skipped"]))
+    for tag, several in (("failure", "failures"), ("error", "errors"), ("skipped", "skipped")):
+        suite.set(several, str(len(suite.findall(f"testcase/{tag}"))))

@@ -128,7 +128,7 @@ def one_program(traffic: Traffic, number: int) -> Picture:
         found = "nothing" if part is None else f"{part.elements} of {whole} elements"
         clauses.append(f"{'stores' if name == traffic.output else 'reads'} {found} of {short(name)}")
     sliced = f", slice {program.slice} of {program.slices}" if program.slices > 1 else ""
-    title = f"program {number}, program_id {_place(program)}{sliced}"
+    title = f"program {number}, program_id {program.place}{sliced}"
 
     def draw(figure: Figure) -> None:
         from matplotlib.patches import Patch
@@ -547,10 +547,6 @@ def _grid(traffic: Traffic) -> str:
     while len(grid) > 1 and grid[-1] == 1:
         grid.pop()
     return f"({', '.join(str(size) for size in grid)}{',' if len(grid) == 1 else ''})"
-
-
-def _place(program: ProgramTraffic) -> str:
-    return f"({', '.join(str(at) for at in program.place)})"
 
 
 def _box(program: ProgramTraffic) -> str:

@@ -522,8 +522,6 @@ def roofline(
 
     A filled mark is the student's kernel, the hollow one above or below it the baseline at the same useful work.
     """
-    from matplotlib.ticker import FuncFormatter
-
     markers = "osD^vP*X"
     intensities = [point.operations / point.bytes_moved for point in points]
     rates = [[point.operations / time / 1e6 for time in (point.student_us, point.baseline_us)] for point in points]
@@ -573,7 +571,7 @@ def roofline(
                 linestyle="none",
             )
         for axis in (axes.xaxis, axes.yaxis):
-            axis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
+            axis.set_major_formatter("{x:g}")
         axes.set(xlim=(left, right), ylim=(min(lowest, left * gigabytes_per_s / 1e3) / 2, highest * 2.2))
         axes.set_xlabel("operations per byte that must move")
         axes.set_ylabel("tera-operations per second of useful work")
@@ -614,8 +612,6 @@ def ratio_curves(
     baseline: str = "cuBLAS fp16",
 ) -> Picture:
     """Ratios to the baseline as (x, ratio) points, a line a name; above the dashed line is faster. `logarithmic`: the x axis."""
-    from matplotlib.ticker import FuncFormatter
-
     colours, markers = (VERMILLION, BLUE, GREEN, PURPLE, ORANGE, SKY), "os^Dv*"
 
     def draw(axes: Axes) -> None:
@@ -632,7 +628,7 @@ def ratio_curves(
             )
         if logarithmic:
             axes.set_xscale("log", base=2)
-            axes.xaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
+            axes.xaxis.set_major_formatter("{x:g}")
         ticks = sorted({x for points in curves.values() for x, _ in points})
         axes.set_xticks(ticks)
         axes.minorticks_off()

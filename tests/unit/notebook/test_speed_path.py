@@ -14,6 +14,7 @@ from grader.authoring.record_tables import speed_text
 from grader.labs import all_labs, speed_steps_of
 from grader.labs.speed_step import ConfigFacts, Demand, SpeedStep, launched
 from grader.model import Case, Config, KernelSource, Refusal
+from grader.notebook import cells as notebook_cells
 from grader.notebook import check_cells, speeding
 from grader.notebook.cells import NotYet
 from grader.notebook.speed_path import Guess, SpeedAnswer, SpeedPath
@@ -211,7 +212,7 @@ def test_a_step_that_the_kernel_has_taken_is_not_asked(rung, asked, monkeypatch)
     text = (ROOT / "solutions" / "ladder" / f"{rung}.py").read_text(encoding="utf-8")
     monkeypatch.setattr(speeding, "_guesses", {})
     monkeypatch.setattr(speeding, "_paths", {})
-    monkeypatch.setattr(speeding, "inputs", lambda: [text])
+    monkeypatch.setattr(notebook_cells, "inputs", lambda *_: [text])
     monkeypatch.setattr(speeding, "display", lambda remarks: shown.append(repr(Inline(remarks))))
     steps = (lambda: speeding.predict("w8a8", "epilogue", ...), lambda: check_cells.check("w8a8", speed="epilogue"))
     for step in steps:

@@ -16,6 +16,7 @@ from grader.exercises import exercises, steps_of
 from grader.labs import all_labs
 from grader.model import KernelSource, Refusal, SourceLine
 from grader.notebook import NotYet, check_cells, step_values, step_words
+from grader.notebook import cells as notebook_cells
 from grader.notebook.harness import StepAnswer, check_executed, problem_of
 from grader.notebook.step_words import deviation, differing
 from grader.reading import read_executed, read_step
@@ -314,8 +315,7 @@ def test_a_cell_may_launch_a_step_that_is_wrong(monkeypatch):
 def test_a_cell_that_launches_a_kernel_needs_one(monkeypatch):
     """A stub stores nothing, and its layer's largest error would be nan; a kernel that is wrong may be launched."""
     cells = solution_cells("dds")
-    monkeypatch.setattr(check_cells, "inputs", lambda: cells)
-    monkeypatch.setattr(step_values, "inputs", lambda: cells)
+    monkeypatch.setattr(notebook_cells, "inputs", lambda *_: cells)
     check_cells.needs("dds")
     at = next(i for i, cell in enumerate(cells) if "def DDS_MM(" in cell)
     cells[at] = "@triton.jit\ndef DDS_MM(x_ptr):\n    pass"

@@ -61,7 +61,8 @@ def test_pictures_say_the_numbers_that_they_show():
 
 def test_in_a_notebook(monkeypatch: pytest.MonkeyPatch):
     cells, shown = solution_cells("dds"), []
-    monkeypatch.setattr(showing, "inputs", lambda: cells)
+    elsewhere = notebook_cells.inputs
+    monkeypatch.setattr(notebook_cells, "inputs", lambda *_: cells)
     monkeypatch.setattr(showing, "display", lambda *answer: shown.append(Inline(*answer)))
     show_programs("dds")
     show_memory("dds", program=3)
@@ -90,7 +91,7 @@ def test_in_a_notebook(monkeypatch: pytest.MonkeyPatch):
     cells.clear()
     with pytest.raises(NotYet, match="DDS_MM"):
         show_programs("dds")
-    monkeypatch.setattr(showing, "inputs", notebook_cells.inputs)
+    monkeypatch.setattr(notebook_cells, "inputs", elsewhere)
     with pytest.raises(NotYet, match="works in a notebook"):
         show_programs("dds")
 
