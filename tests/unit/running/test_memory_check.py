@@ -43,6 +43,10 @@ class Checked:
         """The 1-based line of the source that holds `text`."""
         return next(n for n, line in enumerate(self.source.split("\n"), 1) if text in line)
 
+    def placed(self, words: str) -> str:
+        """What a sentence says, with the number of the line that holds the text in braces."""
+        return re.sub(r"\{(.+)\}", lambda text: f"line {self.line(text[1])}: ", words)
+
 
 def checked(
     tmp_path, source: str, *, M=33, N=80, K=48, layout="contiguous", lab_id="w8a8", seconds=30.0, folded=(),
@@ -75,9 +79,14 @@ def made_of(kernel: KernelSource) -> GeneratedModule:
     return made
 
 
-def edited(find: str, put: str) -> str:
-    assert BASE.count(find) == 1
-    return BASE.replace(find, put)
+def edited(find: str, put: str, text: str = BASE) -> str:
+    assert text.count(find) == 1
+    return text.replace(find, put)
+
+
+def shared(source: str) -> str:
+    """The kernel with programs that all store the same columns."""
+    return edited("offs_n = pid_n * BLOCK_N + tl.arange(0, BLOCK_N)", "offs_n = tl.arange(0, BLOCK_N)", source)
 
 
 WORD = "{}.to(tl.pointer_type(tl.int32))"
@@ -124,7 +133,7 @@ SAID = {
         [(X_LOAD, X_LOAD.replace("k_left", "k_left + 1"))], {}, ["make it false for columns from K on"], []),
     "a mask without rows": (
         [(X_MASK, "mask=offs_k[None, :] < k_left, other=0.0)")], {},
-        ["w8a8.py line {x = tl.load(x_ptrs}: tl.load reads row 33 of x, which has 33 rows; its mask allows that: ",
+        ["w8a8.py {x = tl.load(x_ptrs}tl.load reads row 33 of x, which has 33 rows; its mask allows that: ",
          "make it false for rows from M on"], []),
     "a mask without columns, of a view: columns, no gaps": (
         [(X_MASK, "mask=offs_m[:, None] < M, other=0.0)")], {"layout": "column_slice"},
@@ -166,11 +175,9 @@ def test_a_bad_access_is_said_as_what_it_is(tmp_path, name):
     edits, sizes, said, unsaid = SAID[name]
     source = BASE
     for find, put in edits:
-        assert source.count(find) == 1, find
-        source = source.replace(find, put)
+        source = edited(find, put, source)
     result = checked(tmp_path, source, **sizes)
-    said = [re.sub(r"\{(.+)\}", lambda text: str(result.line(text[1])), words) for words in said]
-    assert [one for one in result.sentences if all(words in one for words in said)], result.sentences
+    assert [one for one in result.sentences if all(result.placed(words) in one for words in said)], result.sentences
     assert len(result.sentences) == 1 or name.startswith(AMONG_OTHERS)
     assert not [one for one in result.sentences for words in unsaid if words in one]
 
@@ -220,8 +227,7 @@ def test_a_far_store_counts_as_an_overrun(tmp_path):
 
 
 def test_atomics_do_not_race(tmp_path):
-    source = edited("offs_n = pid_n * BLOCK_N + tl.arange(0, BLOCK_N)", "offs_n = tl.arange(0, BLOCK_N)")
-    result = checked(tmp_path, source.replace("tl.store(y_ptrs", "tl.atomic_add(y_ptrs"))
+    result = checked(tmp_path, shared(BASE).replace("tl.store(y_ptrs", "tl.atomic_add(y_ptrs"))
     assert not any("another program" in sentence for sentence in result.sentences)
     assert any("is still uninitialised" in sentence for sentence in result.sentences)
 
@@ -250,7 +256,6 @@ def test_lanes_that_add_to_one_element_add_up(tmp_path, each, becomes):
     assert outcome.y[0, 1] == 0
 
 
-SHARED = "offs_n = tl.arange(0, BLOCK_N)"
 ADD = "tl.atomic_add(y_ptrs, y.to(tl.float16), mask=offs_m[:, None] < M)\n"
 PAIRS = """pairs = (y_ptr + offs_m[:, None] * stride_ym + 2 * tl.arange(0, BLOCK_N // 2)[None, :]).to(tl.pointer_type(tl.int32))
     bits = tl.zeros((BLOCK_M, BLOCK_N // 2), tl.int32) + pid_n
@@ -297,7 +302,7 @@ WITHIN = ADD.replace("mask=", "scope='cta', mask=")
     ],
 )
 def test_what_depends_on_the_order_of_programs_is_known(tmp_path, stores, unordered):
-    source = edited(STORE, f"    {stores}").replace("offs_n = pid_n * BLOCK_N + tl.arange(0, BLOCK_N)", SHARED)
+    source = shared(edited(STORE, f"    {stores}"))
     source = source.replace("@triton.autotune", "from triton.language import atomic_add as plus\n\n\n@triton.autotune")
     outcome = checked(tmp_path, source, M=32, N=96).outcome
     assert outcome.status == "ran", outcome.message
@@ -344,25 +349,6 @@ FIRST = "back = tl.load(y_ptr + offs_n, mask=(offs_n < N) & (pid == 0), other=0.
 BESIDE = f"back = tl.load(y_ptr + offs_m[:, None] * stride_ym + (offs_n ^ 1)[None, :] * stride_yn, mask={INSIDE})\n"
 
 
-@pytest.mark.parametrize(
-    ("between", "back", "unordered"),
-    [
-        ("", BACK, False),
-        ("", ACROSS, True),
-        ("", BESIDE, True),
-        ("", FIRST, True),
-        ("tl.debug_barrier()\n    ", ACROSS, False),
-        ("tl.debug_barrier()\n    ", BESIDE, False),
-        ("tl.debug_barrier()\n" + STORE + "    ", ACROSS, True),
-    ],
-)
-def test_what_another_thread_of_a_program_stored_is_read_behind_a_barrier(tmp_path, between, back, unordered):
-    result = checked(tmp_path, edited(STORE, f"{STORE}    {between}{back}    y += back * 0\n"), M=16, N=64)
-    assert result.outcome.status == "ran", result.outcome.message
-    assert any(finding.fault == "thread" for finding in result.outcome.memory) == unordered
-    assert sum("put tl.debug_barrier() between" in sentence for sentence in result.sentences) == unordered
-
-
 ZEROED = "tl.store(y_ptrs, (y * 0).to(tl.float16), mask=(offs_m[:, None] < M) & (offs_n[None, :] < N))\n"
 Y_T = "y_ptr + offs_m[None, :] * stride_ym + offs_n[:, None] * stride_yn"
 ZEROED_ACROSS = f"tl.store({Y_T}, tl.trans(y * 0).to(tl.float16), mask={INSIDE_T})\n"
@@ -373,36 +359,46 @@ LATER = f"tl.store(y_ptrs, (y + back * 0 + 1).to(tl.float16), mask={INSIDE})\n"
 TWICE_READ = [STORE.strip() + "\n", BARRIER, ACROSS, BACK]
 
 
+READ, STORED = "put tl.debug_barrier() between", "or store each element once"
+USED = "y += back * 0\n"
+
+
 @pytest.mark.parametrize(
-    ("lines", "unordered"),
+    ("lines", "advice", "unordered"),
     [
-        ([ZEROED, STORE], False),
-        ([ZEROED_ACROSS, STORE], True),
-        ([ZEROED_ACROSS, BARRIER, STORE], False),
-        ([SAME_ACROSS, STORE], False),
-        ([ZEROED, ADDED], False),
-        ([ZEROED_ACROSS, ADDED], True),
-        ([ZEROED_ACROSS, BARRIER, ADDED], False),
-        ([STORE, BARRIER, ACROSS, LATER], True),
-        ([STORE, BARRIER, ACROSS, BARRIER, LATER], False),
-        ([STORE, BACK, LATER], False),
-        ([*TWICE_READ, LATER], True),
-        ([*TWICE_READ, STORE], False),
+        ([STORE, BACK, USED], READ, False),
+        ([STORE, ACROSS, USED], READ, True),
+        ([STORE, BESIDE, USED], READ, True),
+        ([STORE, FIRST, USED], READ, True),
+        ([STORE, BARRIER, ACROSS, USED], READ, False),
+        ([STORE, BARRIER, BESIDE, USED], READ, False),
+        ([STORE, BARRIER, STORE, ACROSS, USED], READ, True),
+        ([ZEROED, STORE], STORED, False),
+        ([ZEROED_ACROSS, STORE], STORED, True),
+        ([ZEROED_ACROSS, BARRIER, STORE], STORED, False),
+        ([SAME_ACROSS, STORE], STORED, False),
+        ([ZEROED, ADDED], STORED, False),
+        ([ZEROED_ACROSS, ADDED], STORED, True),
+        ([ZEROED_ACROSS, BARRIER, ADDED], STORED, False),
+        ([STORE, BARRIER, ACROSS, LATER], STORED, True),
+        ([STORE, BARRIER, ACROSS, BARRIER, LATER], STORED, False),
+        ([STORE, BACK, LATER], STORED, False),
+        ([*TWICE_READ, LATER], STORED, True),
+        ([*TWICE_READ, STORE], STORED, False),
     ],
 )
-def test_threads_of_a_program_that_store_over_each_other_meet_a_barrier(tmp_path, lines, unordered):
+def test_threads_of_a_program_that_read_or_store_what_others_stored_meet_a_barrier(tmp_path, lines, advice, unordered):
     result = checked(tmp_path, edited(STORE, "".join(f"    {line.strip()}\n" for line in lines)), M=16, N=64)
     assert result.outcome.status == "ran", result.outcome.message
     assert any(finding.fault == "thread" for finding in result.outcome.memory) == unordered
-    assert sum("or store each element once" in sentence for sentence in result.sentences) == unordered
+    assert sum(advice in sentence for sentence in result.sentences) == unordered
 
 
 def test_what_an_atomic_gives_back_of_other_programs_is_poison(tmp_path):
     helper = "\n\n@triton.jit\ndef added(ptrs, y, mask):\n    return tl.atomic_add(ptrs, y, mask=mask)\n"
     given = "before = added(y_ptrs, y.to(tl.float16), offs_m[:, None] < M)\n"
     given += "    tl.atomic_add(y_ptrs, before * 0, mask=offs_m[:, None] < M)\n"
-    source = edited(STORE, f"    {given}").replace("offs_n = pid_n * BLOCK_N + tl.arange(0, BLOCK_N)", SHARED) + helper
-    source = source.replace('"BLOCK_K": 32}', '"BLOCK_K": 32, "SPLIT_K": 2}')
+    source = (shared(edited(STORE, f"    {given}")) + helper).replace('"BLOCK_K": 32}', '"BLOCK_K": 32, "SPLIT_K": 2}')
     y = checked(tmp_path, source, M=32, N=96).outcome.y
     assert y is not None
     assert bool(y[:, :32].isnan().all())
@@ -417,8 +413,7 @@ def test_an_input_that_is_changed_and_put_back_was_changed(tmp_path):
 
 @pytest.mark.parametrize(("added", "additions"), [("y", 3), ("y * (pid_n == 1)", 1), ("y * (offs_n[None, :] < 20)", 3), ("y * 0", 0)])
 def test_additions_are_counted_where_something_is_added(tmp_path, added, additions):
-    source = edited(STORE, "    " + ADD.replace("y.to", f"({added}).to"))
-    source = source.replace("offs_n = pid_n * BLOCK_N + tl.arange(0, BLOCK_N)", SHARED)
+    source = shared(edited(STORE, "    " + ADD.replace("y.to", f"({added}).to")))
     assert checked(tmp_path, source, M=32, N=96).outcome.additions == additions
 
 
@@ -441,7 +436,7 @@ def test_addresses_say_nothing_of_the_device(tmp_path):
 def test_what_costs_points_is_not_crowded_out(tmp_path):
     loads = "".join(f"    tl.load(x_ptr - {number})\n" for number in range(1, 40))
     source = edited(STORE, f"{loads}    tl.store(y_ptrs, (y + pid_n).to(tl.float16), mask=offs_m[:, None] < M)\n")
-    outcome = checked(tmp_path, source.replace("offs_n = pid_n * BLOCK_N + tl.arange(0, BLOCK_N)", SHARED), M=32, N=96).outcome
+    outcome = checked(tmp_path, shared(source), M=32, N=96).outcome
     assert any(finding.unordered for finding in outcome.memory)
 
 
@@ -527,73 +522,46 @@ def test_the_check_costs_less_than_three_times_the_interpreter(lab, case, tmp_pa
     assert ratio < 3
 
 
-DDS = (TESTS / "styles" / "dds_plain.py").read_text(encoding="utf-8")
+FAR = "reads far outside x; col_indices was read out of bounds, and the address comes from that value: fix that read first"
+NO_INDEX = "what is read there is not an index"
+BESIDE_COLUMNS = ("dds_plain", "tl.load(col_indices_ptr + i)", "tl.load(col_indices_ptr + i + 100000)")
+ASTRAY = {
+    "the end of a block row, read far behind crow_indices, is no bound to loop to": (
+        "dds_plain", "tl.load(crow_indices_ptr + row + 1)", "tl.load(crow_indices_ptr + row + 1 + N)", {"M": 16, "N": 64, "K": 64},
+        "crow_indices", ["{end = tl.load(crow}"], ""),
+    "the number that stands for one from outside would make two thousand million iterations": (
+        "dds_plain", "tl.load(crow_indices_ptr + row + 1)", "tl.load(crow_indices_ptr + row + 2)", {"M": 16, "N": 64, "K": 64},
+        "iterations began after a number was read outside crow_indices",
+        [f"reads element 3 of crow_indices, which has 3 (0 to 2): {NO_INDEX}"], "mask"),
+    "a column is named before what it leads to": (
+        *BESIDE_COLUMNS, {"M": 16, "N": 64, "K": 64}, "far outside x_ptr", ["{col = tl.load}tl.load reads element 100000 of", FAR], ""),
+    "multiplied by X's stride it makes an address in the window of another tensor, or of none": (
+        *BESIDE_COLUMNS, {"M": 300, "N": 64, "K": 64, "layout": "transposed"},
+        "accessed memory far outside x_ptr after a number was read outside col_indices_ptr", ["of col_indices", FAR], ""),
+    "multiplied in int32 its address is not as far away as the number itself": (
+        "dds_two_blocks", "there = p + which < count", "there = p + which <= count", {"M": 16, "N": 32, "K": 32}, "col_indices",
+        [f"reads element 1 of col_indices, which has 1 (0 to 0): {NO_INDEX}, so everything computed from it is wrong; "
+         "check its mask, how it is indexed and where the loop ends", FAR], ""),
+    "an axis over several blocks steps from the last column of one to the first of the next": (
+        "dds_two_blocks", "within[:, None], mask=there[:, None], other=0.0)", "within[:, None])", {"M": 16, "N": 32, "K": 32}, "",
+        ["tl.load reads block 1 of values, which has 1 block; mask what lies beyond the last block of the block row"], ""),
+    "a tile that begins inside a block lacks no mask": (
+        "dds_plain", "i * BLOCK * BLOCK + offs_b[:, None]", "i * BLOCK * BLOCK + BLOCK + offs_b[:, None]", {"M": 16, "N": 32, "K": 32}, "",
+        ["reads row 32 of a block of values, which has 32 rows; check where in its block the tile begins"], "mask"),
+}
 
 
-def test_an_index_read_outside_its_tensor_ends_the_launch_with_its_finding(tmp_path):
-    """The end of a block row is read far behind crow_indices: the number found there is no bound to loop to."""
-    source = DDS.replace("tl.load(crow_indices_ptr + row + 1)", "tl.load(crow_indices_ptr + row + 1 + N)")
-    result = checked(tmp_path, source, lab_id="dds", M=16, N=64, K=64)
-    assert result.outcome.status == "crash"
-    assert "crow_indices" in result.outcome.message
-    assert any(f"line {result.line('end = tl.load(crow')}:" in sentence for sentence in result.sentences)
-
-
-def test_a_bound_from_outside_is_caught_before_its_first_iteration(tmp_path):
-    """The number that stands for one from outside would make two thousand million iterations: the launch ends before them."""
-    source = DDS.replace("tl.load(crow_indices_ptr + row + 1)", "tl.load(crow_indices_ptr + row + 2)")
-    result = checked(tmp_path, source, lab_id="dds", M=16, N=64, K=64)
-    assert "iterations began after a number was read outside crow_indices" in result.outcome.message
-    sentence = next(sentence for sentence in result.sentences if "crow_indices" in sentence)
-    assert "reads element 3 of crow_indices, which has 3 (0 to 2): what is read there is not an index" in sentence
-    assert "mask" not in sentence
-
-
-def test_a_column_read_outside_its_tensor_is_named_before_what_it_leads_to(tmp_path):
-    source = DDS.replace("tl.load(col_indices_ptr + i)", "tl.load(col_indices_ptr + i + 100000)")
-    result = checked(tmp_path, source, lab_id="dds", M=16, N=64, K=64)
-    assert result.outcome.status == "crash"
-    assert any(
-        "col_indices" in sentence and f"line {result.line('col = tl.load')}:" in sentence
-        for sentence in result.sentences
-    )
-
-
-def test_a_number_from_outside_leads_an_access_to_the_tensor_of_its_pointer(tmp_path):
-    """Multiplied by X's stride it makes an address in the window of another tensor, or of none."""
-    source = DDS.replace("tl.load(col_indices_ptr + i)", "tl.load(col_indices_ptr + i + 100000)")
-    result = checked(tmp_path, source, lab_id="dds", M=300, N=64, K=64, layout="transposed")
-    assert "accessed memory far outside x_ptr after a number was read outside col_indices_ptr" in result.outcome.message
-    index, far = result.sentences
-    assert "of col_indices" in index
-    assert "reads far outside x; col_indices was read out of bounds, and the address comes from that value: fix that read first" in far
-
-
-def test_a_masked_index_from_outside_leads_to_its_mask(tmp_path):
-    """It is multiplied in int32 there, so that the address that comes of it is not as far away as the number itself."""
-    source = (TESTS / "styles" / "dds_two_blocks.py").read_text(encoding="utf-8")
-    source = source.replace("there = p + which < count", "there = p + which <= count")
-    index, far, *_ = checked(tmp_path, source, lab_id="dds", M=16, N=32, K=32).sentences
-    assert "reads element 1 of col_indices, which has 1 (0 to 0)" in index
-    assert "check its mask, how it is indexed and where the loop ends" in index
-    assert "reads far outside x; col_indices was read out of bounds" in far
-
-
-def test_blocks_behind_the_last_one_are_no_columns_of_a_block(tmp_path):
-    """An axis that goes over several blocks steps from the last column of one to the first of the next."""
-    source = (TESTS / "styles" / "dds_two_blocks.py").read_text(encoding="utf-8")
-    source = source.replace("within[:, None], mask=there[:, None], other=0.0)", "within[:, None])")
-    result = checked(tmp_path, source, lab_id="dds", M=16, N=32, K=32)
-    (sentence,) = result.sentences
-    assert "tl.load reads block 1 of values, which has 1 block; mask what lies beyond the last block of the block row" in sentence
-
-
-def test_a_tile_that_begins_inside_a_block_lacks_no_mask(tmp_path):
-    source = DDS.replace("i * BLOCK * BLOCK + offs_b[:, None]", "i * BLOCK * BLOCK + BLOCK + offs_b[:, None]")
-    result = checked(tmp_path, source, lab_id="dds", M=16, N=32, K=32)
-    sentence = next(sentence for sentence in result.sentences if "of values" in sentence)
-    assert "reads row 32 of a block of values, which has 32 rows; check where in its block the tile begins" in sentence
-    assert "mask" not in sentence
+@pytest.mark.parametrize("name", ASTRAY)
+def test_an_index_from_outside_ends_the_launch_and_is_told_before_what_it_leads_to(tmp_path, name):
+    """An edit of a right kernel, its sizes, what the crash says, and the sentences in their order. {text}: the line that holds it."""
+    style, find, put, sizes, message, said, unsaid = ASTRAY[name]
+    source = (TESTS / "styles" / f"{style}.py").read_text(encoding="utf-8")
+    result = checked(tmp_path, edited(find, put, source), lab_id="dds", **sizes)
+    assert result.outcome.status == ("crash" if message else "ran")
+    assert message in result.outcome.message
+    for sentence, words in zip(result.sentences, said, strict=True):
+        assert result.placed(words) in sentence
+        assert not unsaid or unsaid not in sentence
 
 
 def test_a_tile_loaded_ahead_of_the_last_iteration_lacks_a_mask_where_y_is_right(tmp_path):

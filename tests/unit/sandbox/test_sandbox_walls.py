@@ -273,9 +273,16 @@ def test_no_mapping_is_shared_and_writable():
         (LIBC, "call(451, 0, 0, 0, 0)"),
         *(("import socket", f"socket.socket(socket.AF_{family}, socket.SOCK_STREAM)")
           for family in ("UNIX", "INET", "INET6", "NETLINK", "VSOCK", "ALG")),
+        ("import os", "os.memfd_create('x')"),
+        ("import mmap", "mmap.mmap(-1, 4096)"),
+        ("import mmap", "mmap.mmap(-1, 4096, flags=mmap.MAP_SHARED, prot=mmap.PROT_READ)"),
+        ("import mmap\nf = open('/dev/zero', 'r+b')", "mmap.mmap(f.fileno(), 4096)"),
+        ("import mmap\nf = open('x', 'w+b'); f.write(bytes(4096)); f.flush()", "mmap.mmap(f.fileno(), 4096)"),
+        ("import mmap", "mmap.mmap(-1, 4096, flags=3 | mmap.MAP_ANONYMOUS)"),
+        ("from multiprocessing import shared_memory", "shared_memory.SharedMemory(create=True, size=4096)"),
     ],
 )
-def test_files_that_two_sandboxes_read_carry_no_message_nor_does_a_socket(box, before, statement):
+def test_no_message_in_files_that_two_sandboxes_read_no_socket_and_no_memory_that_is_in_no_resident_set(box, before, statement):
     assert outcome(box, statement, before) == "EPERM"
 
 
