@@ -129,12 +129,6 @@ def test_elements_within_their_bounds_may_be_too_far_off_together():
     assert not compare(torch.full((4, 6), 0.11).half(), none).ok, "0.54"
 
 
-@pytest.mark.parametrize("status", ["unsupported", "lost", "timeout", "crash", "refused"])
-def test_a_launch_that_did_not_end_says_why(status):
-    finding = check(LAB, PROBLEM, Outcome("one", 0, status, y=TRUTH, message="why"), BUNDLE)
-    assert finding == Finding(False, "why", skipped=status in ("unsupported", "lost"))
-
-
 STORED, LOADED, ASTRAY = (
     MemoryFinding("store", "beyond", 3, "y_ptr"),
     MemoryFinding("load", "outside", 3, "x_ptr"),
@@ -142,24 +136,25 @@ STORED, LOADED, ASTRAY = (
 )
 
 
+OVERRUN = "the kernel wrote outside y_ptr, x_ptr"
+
+
 @pytest.mark.parametrize(
-    ("memory", "words"),
+    ("seen", "message"),
     [
-        (None, "; grade with DEVICE=cpu to see where"),
-        ((STORED, LOADED), "; mask its stores (the line `memory` says where)"),
-        ((STORED, ASTRAY), "; the address of its store is wrong (the line `memory` says where)"),
-        ((LOADED, MemoryFinding("store", "race", 3, "y_ptr")), ""),
-        ((), ""),
+        *(({"status": status, "message": "why"}, "why") for status in ("unsupported", "lost", "timeout", "crash", "refused")),
+        *(({"overrun": ("y_ptr", "x_ptr"), "memory": memory}, OVERRUN + words) for memory, words in (
+            (None, "; grade with DEVICE=cpu to see where"),
+            ((STORED, LOADED), "; mask its stores (the line `memory` says where)"),
+            ((STORED, ASTRAY), "; the address of its store is wrong (the line `memory` says where)"),
+            ((LOADED, MemoryFinding("store", "race", 3, "y_ptr")), ""),
+            ((), ""))),
+        ({"changed": ("x_ptr",)}, "the kernel changed its input x_ptr; only y_ptr may be written"),
     ],
 )
-def test_an_overrun_says_what_to_do_about_it(memory, words):
-    finding = check(LAB, PROBLEM, Outcome("one", 0, "ran", y=TRUTH, overrun=("y_ptr", "x_ptr"), memory=memory), BUNDLE)
-    assert finding == Finding(False, f"the kernel wrote outside y_ptr, x_ptr{words}")
-
-
-def test_a_changed_input_is_named():
-    finding = check(LAB, PROBLEM, Outcome("one", 0, "ran", y=TRUTH, changed=("x_ptr",)), BUNDLE)
-    assert finding.message == "the kernel changed its input x_ptr; only y_ptr may be written"
+def test_a_launch_that_did_not_end_or_wrote_elsewhere_says_why_and_what_to_do(seen, message):
+    finding = check(LAB, PROBLEM, Outcome("one", 0, **{"status": "ran", "y": TRUTH, **seen}), BUNDLE)
+    assert finding == Finding(False, message, skipped=seen.get("status") in ("unsupported", "lost"))
 
 
 @pytest.mark.parametrize(

@@ -130,47 +130,35 @@ def test_what_the_hint_says_is_enough(rung, old, new, taken, open_still):
         assert (answer.ok, answer.wrong) == (done, ""), (name, answer)
 
 
-def test_a_wrong_kernel_is_never_fast():
-    lab = all_labs()["dds"]
-    right = source("dds", "dds_2_order")
-    wrong = replace(right, module=right.module.replace("acc = tl.dot", "acc += tl.dot"))
-    answer = SpeedPath(lab, wrong, 1).check(speed_steps_of("dds")["order"])
-    assert not isinstance(answer, Refusal)
-    assert all(result.ok for result in answer.results)
-    assert not answer.ok
-    assert "elements of Y are wrong" in answer.wrong
+SLICED = (('"BLOCK_M": 64', '"BLOCK_M": 16'), ('"BLOCK_K": 64', '"BLOCK_K": 64, "SPLIT_K": 8'),
+          ("BLOCK_K: tl.constexpr", "BLOCK_K: tl.constexpr, SPLIT_K: tl.constexpr"))
+NOT_DONE = {
+    "a wrong kernel is never fast": (
+        "dds_2_order", (("acc = tl.dot", "acc += tl.dot"),), "order", [True, True], "", "elements of Y are wrong"),
+    "sixteen rows and eight slices make enough programs, each of which makes the whole sum": (
+        "w8a16_1_naive", SLICED, "split", [True, True], "", "another program writes too (programs 0 and 1), with the same number"),
+    "one token is not for a matrix instruction": (
+        "w8a16_1_naive", (('"BLOCK_N": 64', '"BLOCK_N": 16'),), "one", [True, True, False], "tl.dot became a matrix instruction", ""),
+    "a kernel without the sizes or the loop": (
+        "w8a8_3_rounding", (("BLOCK_K", "DEPTH"),), "rounding", [True, False], "has no BLOCK_K; give the tile size that name", ""),
+}
 
 
-def test_slices_that_no_program_keeps_to_are_no_step():
-    """Sixteen rows and eight slices make enough programs; that each of them makes the whole sum is seen without the numbers."""
-    text = source("w8a16", "w8a16_1_naive")
-    few = text.module.replace('"BLOCK_M": 64', '"BLOCK_M": 16')
-    repeated = few.replace('"BLOCK_K": 64', '"BLOCK_K": 64, "SPLIT_K": 8')
-    repeated = repeated.replace("BLOCK_K: tl.constexpr", "BLOCK_K: tl.constexpr, SPLIT_K: tl.constexpr")
-    assert repeated.count("SPLIT_K") == 1 + text.module.count("SPLIT_K") + 1
-    answer = SpeedPath(all_labs()["w8a16"], replace(text, module=repeated), 1).check(speed_steps_of("w8a16")["split"])
-    assert not isinstance(answer, Refusal)
-    assert not answer.ok
-    assert "another program writes too (programs 0 and 1), with the same number" in answer.wrong
-
-
-def test_one_token_is_not_for_a_matrix_instruction():
-    text = source("w8a16", "w8a16_1_naive")
-    narrow = replace(text, module=text.module.replace('"BLOCK_N": 64', '"BLOCK_N": 16'))
-    answer = SpeedPath(all_labs()["w8a16"], narrow, 1).check(speed_steps_of("w8a16")["one"])
-    assert not isinstance(answer, Refusal)
-    assert [result.ok for result in answer.results] == [True, True, False]
-    assert "tl.dot became a matrix instruction" in answer.results[-1].text
-
-
-def test_a_kernel_without_the_sizes_or_the_loop_is_told_so():
-    lab = all_labs()["w8a8"]
-    text = source("w8a8", "w8a8_3_rounding")
-    renamed = replace(text, module=text.module.replace("BLOCK_K", "DEPTH"))
-    answer = SpeedPath(lab, renamed, 1, right=True).check(speed_steps_of("w8a8")["rounding"])
+@pytest.mark.parametrize("why", NOT_DONE)
+def test_what_is_no_step_says_why(why):
+    """A rung with edits, the step, which of its demands are met, what the last one says, and why the kernel is wrong."""
+    rung, edits, name, met, said, wrong = NOT_DONE[why]
+    lab_id = rung.split("_")[0]
+    found = source(lab_id, rung)
+    for old, new in edits:
+        assert old in found.module
+        found = replace(found, module=found.module.replace(old, new))
+    answer = SpeedPath(all_labs()[lab_id], found, 1).check(speed_steps_of(lab_id)[name])
     assert not isinstance(answer, Refusal)
     assert not answer.ok
-    assert "has no BLOCK_K; give the tile size that name" in answer.results[-1].text
+    assert [result.ok for result in answer.results] == met
+    assert said in answer.results[-1].text
+    assert wrong in answer.wrong
 
 
 # ---------------------------------------------------------------- what is predicted

@@ -199,6 +199,13 @@ def test_at_most_three_pictures_before_the_rest():
     assert "The same elements in case_1, case_2, case_3, case_4." in text
 
 
+def told_of(*seen, source=None, **how):
+    """The sentences on the accesses of one launch."""
+    lab = get_lab("w8a8")
+    problems = {"one_tile": make_problem(lab, lab.case("one_tile"), 1)}
+    return sentences(lab, source or kernel_source(), problems, [Outcome("one_tile", 0, "ran", memory=seen)], **how)
+
+
 @pytest.mark.parametrize(
     ("faults", "expected"),
     [
@@ -209,10 +216,7 @@ def test_at_most_three_pictures_before_the_rest():
     ],
 )
 def test_one_cause_of_one_access_is_told(faults, expected):
-    lab = get_lab("w8a8")
-    problems = {"one_tile": make_problem(lab, lab.case("one_tile"), 1)}
-    seen = tuple(MemoryFinding("store", fault, 8, "y_ptr", (0, 64), 1, (0, 1), offset=4096, differs=True) for fault in faults)
-    said = sentences(lab, kernel_source(), problems, [Outcome("one_tile", 0, "ran", memory=seen)])
+    said = told_of(*(MemoryFinding("store", fault, 8, "y_ptr", (0, 64), 1, (0, 1), offset=4096, differs=True) for fault in faults))
     assert len(said) == len(expected)
     assert all(words in sentence for words, sentence in zip(expected, said, strict=True))
 
@@ -221,24 +225,16 @@ def test_one_cause_of_one_access_is_told(faults, expected):
     ("differs", "advice"), [(True, "or add with tl.atomic_add"), (False, "give each program tiles of its own")]
 )
 def test_sums_are_advised_where_programs_bring_different_numbers(differs, advice):
-    lab = get_lab("w8a8")
-    problems = {"one_tile": make_problem(lab, lab.case("one_tile"), 1)}
     same = MemoryFinding("store", "race", 8, "y_ptr", (0, 0), programs=(0, 1))
     seen = (same, replace(same, differs=True)) if differs else (same,)
-    outcomes = [Outcome("one_tile", 0, "ran", memory=seen)]
-    (sentence,) = sentences(lab, kernel_source(), problems, outcomes, alike=True)
+    (sentence,) = told_of(*seen, alike=True)
     assert sentence.endswith(f"{advice} (in `one_tile`)")
-    assert bool(sentences(lab, kernel_source(), problems, outcomes)) == differs, "one number stored twice does no harm"
+    assert bool(told_of(*seen)) == differs, "one number stored twice does no harm"
 
 
 def test_a_race_elsewhere_comes_first():
-    lab = get_lab("w8a8")
-    problems = {"one_tile": make_problem(lab, lab.case("one_tile"), 1)}
-    seen = (
-        MemoryFinding("load", "beyond", 7, "x_ptr", (64, 0), 0),
-        MemoryFinding("store", "race", 8, "y_ptr", (0, 0), programs=(0, 1), differs=True),
-    )
-    said = sentences(lab, kernel_source(), problems, [Outcome("one_tile", 0, "ran", memory=seen)])
+    beyond = MemoryFinding("load", "beyond", 7, "x_ptr", (64, 0), 0)
+    said = told_of(beyond, MemoryFinding("store", "race", 8, "y_ptr", (0, 0), programs=(0, 1), differs=True))
     assert "another program writes too" in said[0]
     assert "mask it to rows below M" in said[1]
 
@@ -246,16 +242,14 @@ def test_a_race_elsewhere_comes_first():
 def test_a_tile_that_lies_across_may_have_its_strides_exchanged():
     """A mask is right where the tile is meant to lie so, and hides the mistake where it is not."""
     lab = get_lab("w8a8")
-    problems = {"one_tile": make_problem(lab, lab.case("one_tile"), 1)}
-    own = problems["one_tile"].tensors["y_ptr"].stride()
+    own = make_problem(lab, lab.case("one_tile"), 1).tensors["y_ptr"].stride()
     across = MemoryFinding("store", "beyond", 8, "y_ptr", (64, 0), 0, steps=own[::-1])
-    outcomes = [Outcome("one_tile", 0, "ran", memory=(across,))]
-    (said,) = sentences(lab, kernel_source(), problems, outcomes)
+    (said,) = told_of(across)
     assert "if that is not intended, swap its strides" in said
     source = kernel_source("\n" * 7 + "tl.store(y_ptrs, acc, mask=inside)\n")
-    (let_through,) = sentences(lab, source, problems, outcomes)
+    (let_through,) = told_of(across, source=source)
     assert "swap its strides, or, if that is intended, make its mask false for rows from M on" in let_through
-    (known,) = sentences(lab, kernel_source(), problems, outcomes, astray={8: "its strides are not the tensor's"})
+    (known,) = told_of(across, astray={8: "its strides are not the tensor's"})
     assert "its strides are not the tensor's: fix that first" in known
     assert "mask it" not in known
 
