@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import ast
 import re
-import subprocess
 import sys
 import tomllib
 from collections import defaultdict
@@ -12,6 +11,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.commands import python
 from tests.lines_table import PARTS, rows, shown
 from tests.submissions import TESTS
 
@@ -19,11 +19,7 @@ ROOT = TESTS.parent
 
 
 def test_imports_go_one_way():
-    done = subprocess.run(
-        [sys.executable, "-c", "from importlinter.cli import lint_imports_command; lint_imports_command()"],
-        cwd=ROOT, capture_output=True, text=True, check=False,
-    )
-    assert done.returncode == 0, done.stdout
+    python("-c", "from importlinter.cli import lint_imports_command; lint_imports_command()")
 
 
 def test_every_package_has_its_place():
@@ -96,8 +92,7 @@ def _is_table(node: ast.stmt) -> bool:
 def test_lines_are_as_the_formatter_makes_them(package):
     """Only a table may be laid out by hand."""
     folder = ROOT / "grader" / package
-    done = subprocess.run([sys.executable, "-m", "ruff", "format", "--check", folder], capture_output=True, text=True, check=False)
-    assert done.returncode == 0, done.stdout
+    python("-m", "ruff", "format", "--check", folder)
     for path in folder.rglob("*.py"):
         text = path.read_text(encoding="utf-8")
         ends = {number for number, line in enumerate(text.split("\n"), 1) if re.search(r"# fmt: (skip|off)", line)}

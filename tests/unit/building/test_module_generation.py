@@ -5,8 +5,6 @@ from __future__ import annotations
 import ast
 import math
 import re
-import subprocess
-import sys
 import textwrap
 from dataclasses import replace
 from pathlib import Path
@@ -33,10 +31,11 @@ from grader.compile_errors.names import attribute as told_of
 from grader.labs import all_labs, get_lab
 from grader.model import KernelBundle, KernelSource, Refusal, SourceLine
 from grader.reading import read
-from tests.submissions import TESTS
+from tests.commands import python
+from tests.submissions import TESTS, plain
 
 LAB = get_lab("w8a8")
-BASE = (TESTS / "styles" / "w8a8_plain.py").read_text(encoding="utf-8")
+BASE = plain("w8a8")
 FIRST = "    # which tile of Y does this program compute?\n"
 OPTIONS = BuildOptions((90,), "check", 1)
 
@@ -569,5 +568,4 @@ def test_every_module_is_found_whatever_was_imported_before():
         "        found = functools.reduce(getattr, name.split('.')[2:], language())\n"
         "        assert isinstance(found, types.ModuleType), name\n"
     )
-    done = subprocess.run([sys.executable, "-c", code], cwd=TESTS.parent, capture_output=True, text=True, timeout=120)
-    assert done.returncode == 0, done.stderr
+    python("-c", code)

@@ -18,7 +18,7 @@ from grader.classroom.batch.coordinating import BatchProgress
 from grader.cli import class_commands
 from grader.labs import all_labs
 from grader.unusable import Unusable
-from tests.commands import invoked
+from tests.commands import invoked, python
 from tests.submissions import TESTS
 
 ROOT = TESTS.parent
@@ -49,11 +49,7 @@ def student(tmp_path_factory):
 
 def test_the_command_line_starts_without_what_only_some_commands_need():
     """--help answers at once, and the processes that a batch starts import only what they use."""
-    done = subprocess.run(
-        [sys.executable, "-c", "import grader.cli.main, sys; print(*sys.modules)"],
-        capture_output=True, text=True, cwd=ROOT, timeout=60, check=True,
-    )
-    loaded = set(done.stdout.split())
+    loaded = set(python("-c", "import grader.cli.main, sys; print(*sys.modules)").split())
     assert "typer" in loaded
     assert not loaded & {"torch", "triton", "numpy", "nbformat", "jinja2", "matplotlib"}
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import subprocess
 import sys
 
+from tests.commands import python
 from tests.submissions import TESTS
 
 NOTED = """
@@ -91,5 +92,4 @@ else:
 
 def test_torch_is_imported_once_whoever_asks_first():
     for program in (TWICE, TOGETHER):
-        done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, cwd=TESTS.parent, check=False)
-        assert done.returncode == 0, done.stderr
+        python("-c", program)

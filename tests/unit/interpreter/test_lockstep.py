@@ -20,6 +20,7 @@ from grader.model import KernelBundle
 from grader.pipeline.grading import launch_pairs
 from grader.reading import read
 from grader.running.cpu import InterpretOptions, _request, arrives_zeroed
+from tests.commands import python
 from tests.submissions import LABS, TESTS, all_mistakes
 
 CASES = ("every_config", "single_token", "odd_m", "uneven_rows")
@@ -274,8 +275,7 @@ except KeyboardInterrupt:
 
 
 def test_a_grid_of_any_size_costs_a_batch():
-    done = subprocess.run([sys.executable, "-c", GRID], capture_output=True, text=True, timeout=60)
-    assert done.stdout.strip() == "[64, 64, 64, 64]", done.stderr
+    assert python("-c", GRID).strip() == "[64, 64, 64, 64]"
 
 
 FULL = """
@@ -308,5 +308,4 @@ print(refused(disputed.add, one), refused(late.dispute, ""))
 
 
 def test_a_log_that_is_not_complete_is_never_judged():
-    done = subprocess.run([sys.executable, "-c", FULL], capture_output=True, text=True, timeout=60)
-    assert done.stdout.split() == ["True", "True"], done.stderr
+    assert python("-c", FULL).split() == ["True", "True"]

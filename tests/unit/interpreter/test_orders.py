@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import json
-import subprocess
-import sys
 
 import pytest
 
 from grader.judging.checking import LEFT_OPEN, order_left_open
 from grader.labs import get_lab
 from grader.reading import read
+from tests.commands import python
 from tests.submissions import TESTS
 
 BOTH_ORDERS = """
@@ -102,9 +101,7 @@ print(json.dumps({{"differ": differ, "quotients": quotients, "kinds": kinds}}))
 @pytest.fixture(scope="module")
 def seen() -> dict:
     """What the script above printed."""
-    done = subprocess.run([sys.executable, "-c", BOTH_ORDERS.format()], capture_output=True, text=True, timeout=300)
-    assert done.returncode == 0, done.stderr
-    return json.loads(done.stdout)
+    return json.loads(python("-c", BOTH_ORDERS.format()))
 
 
 @pytest.fixture

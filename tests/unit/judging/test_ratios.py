@@ -28,19 +28,21 @@ def test_outliers_and_a_second_mode_do_not_move_it():
     assert ratio(logs).value == pytest.approx(1.5, rel=0.01)
 
 
-def test_a_boundary_inside_the_interval_is_seen():
-    measured = ratio(rounds(1.0, spread=0.02))
-    assert measured.near([0.5, measured.value])
-    assert not measured.near([0.5, 2.0])
-
-
-def test_a_boundary_beside_the_interval_is_near_by_its_share_of_the_ratio():
-    measured = ratio(rounds(1.0))
-    above, below = measured.high * 1.02, measured.low / 1.02
-    assert not measured.near([below, above])
-    assert measured.near([above], 0.03)
-    assert measured.near([below], 0.03)
-    assert not measured.near([below, above], 0.01)
+@pytest.mark.parametrize(
+    ("value", "spread", "boundaries", "share", "near"),
+    [
+        (1.0, 0.02, lambda one: [0.5, one.value], 0.0, True),
+        (1.0, 0.02, lambda one: [0.5, 2.0], 0.0, False),
+        (1.0, 0.003, lambda one: [one.low / 1.02, one.high * 1.02], 0.0, False),
+        (1.0, 0.003, lambda one: [one.high * 1.02], 0.03, True),
+        (1.0, 0.003, lambda one: [one.low / 1.02], 0.03, True),
+        (1.0, 0.003, lambda one: [one.low / 1.02, one.high * 1.02], 0.01, False),
+        (1.205, 0.003, lambda one: [1.195, 1.215], 0.0, False),  # 0.5 % away and 0.3 % of noise: 45 rounds say which side
+    ],
+)
+def test_a_boundary_in_the_interval_or_beside_it_by_a_share_of_the_ratio_is_near(value, spread, boundaries, share, near):
+    measured = ratio(rounds(value, spread))
+    assert measured.near(boundaries(measured), share) is near
 
 
 def test_the_same_rounds_give_the_same_interval():
@@ -59,12 +61,6 @@ def test_two_equal_modes_are_told_by_a_wide_interval():
     measured = ratio(logs)
     assert measured.near([1.5 * math.exp(0.05)])
     assert measured.high / measured.low > 1.05
-
-
-def test_steady_rounds_near_a_boundary_do_not_cross_it():
-    """0.5 % away from a boundary and 0.3 % of noise a round: 45 rounds are enough to say which side."""
-    measured = ratio(rounds(1.205))
-    assert not measured.near([1.195, 1.215])
 
 
 def test_more_rounds_narrow_the_interval():

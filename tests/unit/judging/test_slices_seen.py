@@ -59,14 +59,10 @@ def test_what_the_interpreter_follows_decides(crumbs):
     assert not check(LAB, JUDGE.problem, watched, BUNDLE).ok, "on a CPU it is the outcome itself"
 
 
-def test_where_nothing_is_added_nothing_is_widened(crumbs):
+@pytest.mark.parametrize("additions", [{"additions": 0}, {}], ids=["none", "not followed"])
+def test_where_no_addition_was_followed_nothing_is_widened(crumbs, additions):
     y, watched = crumbs
-    assert not judged(on_gpu(y), replace(watched, additions=0, contributions=b"")).ok
-
-
-def test_additions_that_could_not_be_followed_widen_nothing(crumbs):
-    y, watched = crumbs
-    assert not judged(on_gpu(y), replace(watched, contributions=b"")).ok
+    assert not judged(on_gpu(y), replace(watched, contributions=b"", **additions)).ok
 
 
 @pytest.mark.parametrize(("rounded", "ok"), [(1.0, False), (1.3, False), (7.5, True), (16.0, True)])

@@ -94,15 +94,10 @@ def test_another_gpu_of_the_same_capability_falls_back_and_says_so(folder):
     ],
 )
 def test_a_table_of_no_use_is_named(folder, numbers):
-    (folder / "nvidia_h200.toml").write_text(f"[tiers.w8a8]\nspeed_m16 = {numbers}\n", encoding="utf-8")
-    with pytest.raises(Unusable, match=r"nvidia_h200\.toml has .*correct it"):
-        load_tiers("NVIDIA H200", 90, folder)
-
-
-def test_a_broken_table_is_named(folder):
-    (folder / "nvidia_h200.toml").write_text("[tiers", encoding="utf-8")
-    with pytest.raises(Unusable, match=r"nvidia_h200\.toml cannot be used"):
-        load_tiers("NVIDIA H200", 90, folder)
+    for text, words in ((f"[tiers.w8a8]\nspeed_m16 = {numbers}\n", "has .*correct it"), ("[tiers", "cannot be used")):
+        (folder / "nvidia_h200.toml").write_text(text, encoding="utf-8")
+        with pytest.raises(Unusable, match=rf"nvidia_h200\.toml {words}"):
+            load_tiers("NVIDIA H200", 90, folder)
 
 
 @pytest.mark.parametrize(

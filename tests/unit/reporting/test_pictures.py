@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import re
-import subprocess
-import sys
 from dataclasses import replace
 
 import numpy as np
@@ -21,6 +19,7 @@ from grader.labs.inputs import pack_int4
 from grader.labs.problems import make_problem
 from grader.model import Config, Reference, Verdict
 from grader.reporting import pictures
+from tests.commands import python
 from tests.reports import wrong_report
 
 
@@ -153,4 +152,4 @@ def test_matplotlib_is_imported_only_to_draw():
         "page.page(replace(report, labs={k: replace(lab, error_maps=()) for k, lab in report.labs.items()})); "
         "sys.exit('matplotlib' in sys.modules)"
     )
-    assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
+    python("-c", code)

@@ -21,16 +21,13 @@ from tests.unit.running.gpu_actors import acts, ends_at_once, jobs, vanishes
 BUNDLE = KernelBundle("w8a8", (), {}, {}, GeneratedModule("", "W8A8_MM", ()))
 
 
-class Actor(GpuProcess):
-    target = staticmethod(acts)
-
-
-class Broken(GpuProcess):
-    target = staticmethod(ends_at_once)
+def acting(target, kind=cuda.CudaRunner):
+    """A process for the GPU that does this in place of its work."""
+    return type("Acting", (kind,), {"target": staticmethod(target)})()
 
 
 def told(parts):
-    with Actor() as process:
+    with acting(acts, GpuProcess) as process:
         return list(process.answers(lambda done: parts[done:], len(parts), 1.5))
 
 
@@ -58,7 +55,7 @@ def test_every_part_is_answered_in_order(tmp_path):
 
 
 def test_whoever_leaves_a_job_leaves_no_answer_behind():
-    with Actor() as process:
+    with acting(acts, GpuProcess) as process:
         answers = process.answers(lambda done: ["a", "b", "c"][done:], 3, 5.0)
         assert next(answers) == "a"
         answers.close()
@@ -66,7 +63,7 @@ def test_whoever_leaves_a_job_leaves_no_answer_behind():
 
 
 def test_a_process_that_does_not_start_is_told():
-    with Broken() as process, pytest.raises(RunnerFailed, match="doctor"):
+    with acting(ends_at_once, GpuProcess) as process, pytest.raises(RunnerFailed, match="doctor"):
         process.ask(["a"], 1.0)
 
 
@@ -80,15 +77,11 @@ def hangs_or_answers(connection, gpu):
             return
 
 
-class Runner(cuda.CudaRunner):
-    target = staticmethod(hangs_or_answers)
-
-
 def test_a_kernel_that_keeps_ending_the_process_is_given_up(monkeypatch):
     monkeypatch.setattr(cuda, "LAUNCH_SECONDS", 0.5)
     lab = get_lab("w8a8")
     pairs = [("one_tile", 0), ("one_tile", 1), ("one_tile", 2), ("odd_m", 0)]
-    with Runner() as runner:
+    with acting(hangs_or_answers) as runner:
         outcomes = runner.correctness(lab, BUNDLE, pairs, seed=1)
         samples = runner.speed(lab, BUNDLE, {}, cuda.deaths_in(outcomes))
     assert [outcome.status for outcome in outcomes] == ["crash", "timeout", "crash", "crash"]
@@ -97,13 +90,9 @@ def test_a_kernel_that_keeps_ending_the_process_is_given_up(monkeypatch):
     assert all(sample.status == "failed" and "not timed" in sample.message for sample in samples)
 
 
-class Vanishing(cuda.CudaRunner):
-    target = staticmethod(vanishes)
-
-
 def test_a_process_that_vanishes_is_nobodys_fault():
     lab = get_lab("w8a8")
-    with Vanishing() as runner:
+    with acting(vanishes) as runner:
         (outcome,) = runner.correctness(lab, BUNDLE, [("one_tile", 0)], seed=1)
         sample = runner.speed(replace(lab, speed_cases=lab.speed_cases[:1]), BUNDLE, {}, cuda.deaths_in([outcome]))[0]
     assert outcome.status == "lost"
@@ -122,12 +111,8 @@ def counts_seconds(connection, gpu):
             return
 
 
-class Counting(cuda.CudaRunner):
-    target = staticmethod(counts_seconds)
-
-
 def test_a_new_process_is_told_what_the_kernel_has_spent():
-    with Counting() as runner:
+    with acting(counts_seconds) as runner:
         outcomes = runner.correctness(get_lab("w8a8"), BUNDLE, [("one_tile", 0), ("one_tile", 1)], seed=1)
     assert [outcome.message for outcome in outcomes] == ["spent 0", "spent 8"]
 
@@ -144,10 +129,6 @@ def tells_what_it_knows(connection, gpu):
             else:
                 answer = Outcome(part.case.name, part.config, "ran", message=message, seconds=1.0), None
             connection.send((answer, False))
-
-
-class Telling(cuda.CudaRunner):
-    target = staticmethod(tells_what_it_knows)
 
 
 @pytest.mark.parametrize("several", [1, 3])
@@ -167,7 +148,7 @@ def test_no_process_knows_a_hidden_case_and_another_one(several):
     bundle = replace(BUNDLE, configs=(config,), launches=launches, refused=refused, binaries=binaries)
     device = Device("cuda", "NVIDIA H200", 90, None, "", "", "")
     known = []
-    with Telling() as runner:
+    with acting(tells_what_it_knows) as runner:
         for _ in range(several):
             run = run_on_gpu(runner, BuiltKernel(lab, kernel_source(), bundle, 1), device)
             assert [one.case for one in run.outcomes] == [case for case, _ in launch_pairs(lab, bundle)]

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import subprocess
-import sys
 from dataclasses import replace
 from pathlib import Path
 from typing import ClassVar
@@ -15,6 +13,7 @@ from grader.labs.problems import make_problem
 from grader.model import Config, GeneratedModule, KernelBundle, KernelSource, Launch
 from grader.running.cpu import TOGETHER, InterpretOptions, interpret
 from grader.sandbox.process import Answer
+from tests.commands import python
 
 LAB = get_lab("w8a8")
 CASE = "one_tile"
@@ -43,17 +42,21 @@ class Slow:
         return Answer(header, [] if self.says else list(blobs))
 
 
+def outcomes_of(lab, count):
+    """Of so many launches that are another one each to the interpreter."""
+    configs = tuple(Config(index, {"BLOCK_M": 16, "NUMBER": index}, 4, 2) for index in range(count))
+    launches = {(CASE, index): Launch((1, 1, 1), (), (), ()) for index in range(count)}
+    bundle = KernelBundle(LAB.id, configs, launches, {}, GeneratedModule("", LAB.kernel, ()))
+    problems = {CASE: make_problem(lab, lab.case(CASE), 1)}
+    return interpret(lab, SOURCE, bundle, problems, list(launches), InterpretOptions(1, case_seconds=1.0, start=Slow))
+
+
 @pytest.mark.parametrize(("seconds", "runs"), [(0.1, 20), (1.0, 17), (16.1, 1), (6.0, 3)])
 @pytest.mark.parametrize("says", [{}, {"error": "ValueError", "message": "shapes", "line": None}], ids=["ran", "crash"])
 def test_launches_may_take_so_long_together(monkeypatch, seconds, runs, says):
     monkeypatch.setattr(Slow, "seconds", seconds)
     monkeypatch.setattr(Slow, "says", says)
-    configs = tuple(Config(index, {"BLOCK_M": 16, "NUMBER": index}, 4, 2) for index in range(20))
-    launches = {(CASE, index): Launch((1, 1, 1), (), (), ()) for index in range(20)}
-    bundle = KernelBundle(LAB.id, configs, launches, {}, GeneratedModule("", LAB.kernel, ()))
-    problems = {CASE: make_problem(LAB, LAB.case(CASE), 1)}
-    options = InterpretOptions(1, case_seconds=1.0, start=Slow)
-    outcomes = interpret(LAB, SOURCE, bundle, problems, [(CASE, index) for index in range(20)], options)
+    outcomes = outcomes_of(LAB, 20)
     kind = "crash" if says else "ran"
     assert [outcome.status for outcome in outcomes] == [kind] * runs + ["timeout"] * (20 - runs)
     for outcome in outcomes[runs:]:
@@ -66,12 +69,7 @@ def test_two_launches_that_do_not_end_are_enough(monkeypatch, hidden):
     monkeypatch.setattr(Slow, "seconds", 1.0)
     monkeypatch.setattr(Slow, "says", {"error": "LaunchEnded", "reason": "time", "message": "did not finish", "line": None})
     lab = replace(LAB, cases=tuple(replace(case, hidden=hidden and case.name == CASE) for case in LAB.cases))
-    configs = tuple(Config(index, {"BLOCK_M": 16, "NUMBER": index}, 4, 2) for index in range(5))
-    launches = {(CASE, index): Launch((1, 1, 1), (), (), ()) for index in range(5)}
-    bundle = KernelBundle(LAB.id, configs, launches, {}, GeneratedModule("", LAB.kernel, ()))
-    problems = {CASE: make_problem(lab, lab.case(CASE), 1)}
-    outcomes = interpret(lab, SOURCE, bundle, problems, list(launches), InterpretOptions(1, case_seconds=1.0, start=Slow))
-    assert [outcome.seconds for outcome in outcomes] == [1.0, 1.0, 0.0, 0.0, 0.0]
+    assert [outcome.seconds for outcome in outcomes_of(lab, 5)] == [1.0, 1.0, 0.0, 0.0, 0.0]
 
 
 WITHOUT_TORCH = """
@@ -115,6 +113,4 @@ def test_a_launch_imports_no_torch_and_takes_numbers_as_triton_does(tmp_path):
     """A sandbox is forked from a process that has imported nothing that launches do not need."""
     path = tmp_path / "made_module.py"
     path.write_text(DOUBLED, encoding="utf-8")
-    code = WITHOUT_TORCH.format(path=str(path))
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
-    assert done.returncode == 0, done.stderr
+    python("-c", WITHOUT_TORCH.format(path=str(path)))

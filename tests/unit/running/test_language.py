@@ -4,18 +4,15 @@ run on a GPU, and gives the same on the corrected interpreter, or the difference
 from __future__ import annotations
 
 import json
-import os
-import subprocess
-import sys
 
 import numpy as np
 import pytest
 import triton.language as tl
 
+from tests.commands import python
 from tests.language.comparing import difference, recorded
 from tests.language.run import cases
 from tests.language.table import CASES
-from tests.submissions import TESTS
 from tests.unit.running.test_memory_check import STORE, checked, edited
 
 ALL = cases()
@@ -48,12 +45,7 @@ def documented() -> set[str]:
 
 
 def run(what: str, path: str) -> None:
-    command = [sys.executable, "-W", "ignore", "-m", "tests.language.run", what, path]
-    environment = {**os.environ, "OMP_NUM_THREADS": "1"}
-    done = subprocess.run(
-        command, cwd=TESTS.parent, env=environment, capture_output=True, text=True, timeout=600, check=False
-    )
-    assert done.returncode == 0, done.stderr[-2000:]
+    python("-W", "ignore", "-m", "tests.language.run", what, path, seconds=600, OMP_NUM_THREADS="1")
 
 
 @pytest.fixture(scope="module")

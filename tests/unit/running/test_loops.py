@@ -3,17 +3,13 @@
 from __future__ import annotations
 
 import json
-import subprocess
-import sys
 
+from tests.commands import python
 from tests.language.folded import KERNELS
-from tests.submissions import TESTS
 
 
 def stored(what, path):
-    command = [sys.executable, "-W", "ignore", "-m", "tests.language.folded", what, str(path)]
-    done = subprocess.run(command, cwd=TESTS.parent, capture_output=True, text=True, timeout=300, check=False)
-    assert done.returncode == 0, done.stderr[-2000:]
+    python("-W", "ignore", "-m", "tests.language.folded", what, path)
     return json.loads(path.read_text(encoding="utf-8"))
 
 

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import re
-import subprocess
-import sys
 from dataclasses import dataclass, replace
 from importlib.metadata import version
 from pathlib import Path
@@ -23,11 +21,12 @@ from grader.pipeline.grading import GradeOptions, grade
 from grader.reading import read
 from grader.reporting.terminal import next_step
 from grader.running.cpu import InterpretOptions, interpret
-from tests.submissions import TESTS
+from tests.commands import python
+from tests.submissions import TESTS, plain
 
 LAB = get_lab("w8a8")
 SMALL = Case("small", "a test", 33, 80, 208)
-BASE = (TESTS / "styles" / "w8a8_plain.py").read_text(encoding="utf-8")
+BASE = plain("w8a8")
 STORE = "    tl.store(y_ptrs, y.to(tl.float16), mask=(offs_m[:, None] < M) & (offs_n[None, :] < N))\n"
 
 
@@ -516,10 +515,7 @@ def test_the_check_costs_less_than_three_times_the_interpreter(lab, case, tmp_pa
     path.write_text(made.text, encoding="utf-8")
     tile = {"BLOCK_M": 16} if lab == "dds" else {"BLOCK_M": 16, "BLOCK_N": 32, "BLOCK_K": 32}
     code = MEASURE.format(lab=lab, case=case, path=str(path), tile=tile)
-    answer = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False, cwd=TESTS.parent)
-    assert answer.returncode == 0, answer.stderr
-    ratio = float(answer.stdout)
-    assert ratio < 3
+    assert float(python("-c", code)) < 3
 
 
 FAR = "reads far outside x; col_indices was read out of bounds, and the address comes from that value: fix that read first"

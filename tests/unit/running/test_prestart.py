@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-import subprocess
-import sys
 import time
 
 import pytest
 
 from grader.running import prestart
 from grader.sandbox.supervisor import Supervised
-from tests.submissions import TESTS
+from tests.commands import python
 
 
 def serve(connection, gpu):
@@ -78,8 +76,7 @@ prestart.prestart()
 assert "torch" not in sys.modules
 print(process._process.pid)
 """
-    ended = subprocess.run([sys.executable, "-c", code], cwd=TESTS.parent, capture_output=True, text=True, check=True)
-    pid = int(ended.stdout)
+    pid = int(python("-c", code))
     deadline = time.monotonic() + 20
     while time.monotonic() < deadline and _runs(pid):
         time.sleep(0.1)

@@ -98,6 +98,14 @@ def test_without_a_profile_the_builds_of_the_fastest_configs_are_told():
     assert build_texts("no case was timed", LAB, source, built, [], 90) == ("no profile: no case was timed",)
 
 
+def tool_of(folder, script):
+    """An ncu that is this script."""
+    tool = folder / "ncu"
+    tool.write_text(f"#!/bin/sh\n{script}\n", encoding="utf-8")
+    tool.chmod(0o755)
+    return str(tool)
+
+
 @pytest.mark.parametrize(
     ("script", "why"),
     [
@@ -105,20 +113,12 @@ def test_without_a_profile_the_builds_of_the_fastest_configs_are_told():
         ("echo '==ERROR== unknown option'; exit 1", "its last words: ==ERROR== unknown option"),
         ("exit 1", "ncu gave no report, its last words: nothing; Proton took no samples, its last words: "),
         ("echo x > /dev/stderr; touch $(echo \"$@\" | sed 's/.*-o \\([^ ]*\\).*/\\1/')", "ncu counted 0 of"),
+        ("", "is not installed here; Proton took no samples"),
     ],
 )
 def test_why_there_is_no_profile(tmp_path, monkeypatch, script, why):
-    tool = tmp_path / "ncu"
-    tool.write_text(f"#!/bin/sh\n{script}\n", encoding="utf-8")
-    tool.chmod(0o755)
-    monkeypatch.setattr(profiler, "installed", lambda: str(tool))
+    monkeypatch.setattr(profiler, "installed", lambda: tool_of(tmp_path, script) if script else None)
     with pytest.raises(NoProfile, match=why):
-        profile(LAB, BUNDLE, [PAIR], 90, "0")
-
-
-def test_without_ncu_it_is_said_that_it_is_not_installed(monkeypatch):
-    monkeypatch.setattr(profiler, "installed", lambda: None)
-    with pytest.raises(NoProfile, match="is not installed here; Proton took no samples"):
         profile(LAB, BUNDLE, [PAIR], 90, "0")
 
 
@@ -143,20 +143,21 @@ def test_protons_samples_have_the_same_lines_and_words():
     assert set(profiler.STALL_OF.values()) <= {profiler.STALL + name for name in REASONS}
 
 
+@pytest.fixture
+def by_proton(tmp_path, monkeypatch):
+    """Profiles without ncu, where Proton writes a text."""
+    monkeypatch.setattr(profiler, "installed", lambda: None)
+    written = tmp_path / "written"
+    monkeypatch.setattr(profiler, "launches", lambda *given: ["cp", str(written), f"{given[-1]}.hatchet"])
+    return lambda text: (written.write_text(text, encoding="utf-8"), profile(LAB, replace(BUNDLE, made=MADE), [PAIR], 90, "0"))[1]
+
+
 @pytest.mark.parametrize("text", ["", "{}", "[]", "[1]", '[{"children": [{}]}]', "[" * 100_000, sampled("another 0")])
-def test_where_proton_writes_something_else_there_is_no_profile(tmp_path, monkeypatch, text):
-    monkeypatch.setattr(profiler, "installed", lambda: None)
-    written = tmp_path / "written"
-    written.write_text(text, encoding="utf-8")
-    monkeypatch.setattr(profiler, "launches", lambda *given: ["cp", str(written), f"{given[-1]}.hatchet"])
+def test_where_proton_writes_something_else_there_is_no_profile(by_proton, text):
     with pytest.raises(NoProfile, match="Proton took no samples"):
-        profile(LAB, BUNDLE, [PAIR], 90, "0")
+        by_proton(text)
 
 
-def test_without_ncu_there_are_protons_lines(tmp_path, monkeypatch):
-    monkeypatch.setattr(profiler, "installed", lambda: None)
-    written = tmp_path / "written"
-    written.write_text(sampled(f"{PAIR[0]} 0"), encoding="utf-8")
-    monkeypatch.setattr(profiler, "launches", lambda *given: ["cp", str(written), f"{given[-1]}.hatchet"])
-    (found,) = profile(LAB, replace(BUNDLE, made=MADE), [PAIR], 90, "0")
+def test_without_ncu_there_are_protons_lines(by_proton):
+    (found,) = by_proton(sampled(f"{PAIR[0]} 0"))
     assert (found.case, found.config, found.peaks, [one.line for one in found.lines]) == (*PAIR, {}, [107, 108])

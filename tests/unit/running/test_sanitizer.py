@@ -108,8 +108,16 @@ def tool(tmp_path, then=""):
     return os.fspath(path)
 
 
-def test_what_was_launched_under_the_tool_is_seen(tmp_path):
-    assert sanitizer.watch(LAB, BUNDLE, PAIRS, 1, 90, "0", tool(tmp_path)) == [SanitizerResult("one_tile", 0), SanitizerResult("k_tail", 0)]
+BROKEN = "open(arguments[arguments.index('--log-file') + 1], 'w').write('=========')"
+
+
+@pytest.mark.parametrize(
+    ("then", "seen"), [("", PAIRS), (BROKEN, []), (None, [])], ids=["whole", "a report without its end", "no tool"]
+)
+def test_what_was_launched_under_the_tool_is_seen(tmp_path, monkeypatch, then, seen):
+    monkeypatch.setattr(sanitizer, "installed", lambda: None)
+    given = [] if then is None else [tool(tmp_path, then)]
+    assert sanitizer.watch(LAB, BUNDLE, PAIRS, 1, 90, "0", *given) == [SanitizerResult(*pair) for pair in seen]
 
 
 def test_a_tool_that_hangs_is_ended(tmp_path, monkeypatch):
@@ -119,16 +127,6 @@ def test_a_tool_that_hangs_is_ended(tmp_path, monkeypatch):
     began = monotonic()
     sanitizer.watch(LAB, BUNDLE, PAIRS, 1, 90, "0", tool(tmp_path, "import time; time.sleep(600)"))
     assert monotonic() - began < 60
-
-
-def test_a_report_without_its_end_shows_nothing(tmp_path):
-    broken = "open(arguments[arguments.index('--log-file') + 1], 'w').write('=========')"
-    assert sanitizer.watch(LAB, BUNDLE, PAIRS, 1, 90, "0", tool(tmp_path, broken)) == []
-
-
-def test_without_the_tool_nothing_is_seen(monkeypatch):
-    monkeypatch.setattr(sanitizer, "installed", lambda: None)
-    assert sanitizer.watch(LAB, BUNDLE, PAIRS, 1, 90, "0") == []
 
 
 @pytest.mark.parametrize(

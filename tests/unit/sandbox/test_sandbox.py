@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import os
-import subprocess
-import sys
 import textwrap
 from pathlib import Path
 
@@ -16,9 +13,10 @@ from grader.judging.rubric import HERE as RULES
 from grader.labs import get_lab
 from grader.model import KernelBundle, KernelSource, Refusal, SourceLine
 from grader.sandbox import Sandbox, SandboxDied, bubblewrap, confinement
-from tests.submissions import TESTS
+from tests.commands import python
+from tests.submissions import plain
 
-BASE = (TESTS / "styles" / "w8a8_plain.py").read_text(encoding="utf-8")
+BASE = plain("w8a8")
 LAB = get_lab("w8a8")
 pytestmark = pytest.mark.skipif(bubblewrap() is None, reason="bubblewrap does not work here")
 
@@ -61,18 +59,20 @@ def test_home_project_and_secrets_are_not_visible():
     assert "/tmp/grading" in message
 
 
+FORGED = "import os\nfor d in range(3, 256):\n    try: os.write(d, b'{\"points\": 100}' * 10)\n    except OSError: pass\n"
+
+
 @pytest.mark.parametrize(
-    "code",
-    ["import os; os._exit(0)", "import os; os.abort()", "import os, signal; os.kill(1, 9); os._exit(3)",
-     "import ctypes; ctypes.string_at(0)"],
+    ("code", "words"),
+    [
+        *((code, "configs and the grid") for code in (
+            "import os; os._exit(0)", "import os; os.abort()", "import os, signal; os.kill(1, 9); os._exit(3)",
+            "import ctypes; ctypes.string_at(0)")),
+        (FORGED, "the sandbox gave an unusable answer"),
+    ],
 )
-def test_exit_code_games_are_a_crash(code):
-    assert "configs and the grid" in refused(built(source(code)), "crash")
-
-
-def test_a_forged_answer_is_no_answer():
-    forged = "import os\nfor d in range(3, 256):\n    try: os.write(d, b'{\"points\": 100}' * 10)\n    except OSError: pass\n"
-    assert "the sandbox gave an unusable answer" in refused(built(source(forged)), "crash")
+def test_exit_code_games_and_forged_answers_are_a_crash(code, words):
+    assert words in refused(built(source(code)), "crash")
 
 
 def test_a_forged_frame_ends_the_conversation_or_is_checked():
@@ -134,8 +134,4 @@ def test_packages_in_the_temporary_folder_are_read_after_the_fork(tmp_path):
     if not str(tmp_path).startswith("/tmp/"):
         pytest.skip("pytest's folders are not in /tmp")
     (tmp_path / "late.py").write_text("VALUE = 'imported late'\n", encoding="utf-8")
-    done = subprocess.run(
-        [sys.executable, "-c", LATE], cwd=TESTS.parent, env={**os.environ, "PYTHONPATH": str(tmp_path)},
-        capture_output=True, text=True, check=False, timeout=120,
-    )
-    assert done.stdout.strip() == "imported late, Read-only file system", done.stderr
+    assert python("-c", LATE, PYTHONPATH=str(tmp_path)).strip() == "imported late, Read-only file system"

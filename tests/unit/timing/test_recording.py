@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import gc
-import subprocess
-import sys
 import weakref
 from dataclasses import replace
 
@@ -15,7 +13,7 @@ import torch
 from grader.labs import get_lab
 from grader.timing.replays import Stage
 from grader.timing.rounds import recording
-from tests.submissions import TESTS
+from tests.commands import python
 
 POOLS_IN_CYCLES = """
 import gc, torch
@@ -97,6 +95,4 @@ def test_a_stage_that_was_closed_is_gone_without_the_collector():
 @pytest.mark.gpu
 @pytest.mark.xdist_group("gpu")
 def test_memory_pools_in_garbage_do_not_end_the_process():
-    ended = subprocess.run([sys.executable, "-c", POOLS_IN_CYCLES], cwd=TESTS.parent, capture_output=True, text=True)
-    assert ended.returncode == 0, ended.stderr[-2000:]
-    assert ended.stdout == "recorded 40\n"
+    assert python("-c", POOLS_IN_CYCLES) == "recorded 40\n"

@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-import os
 import re
 import struct
-import subprocess
-import sys
 from pathlib import Path
 
 import numpy as np
@@ -20,6 +17,7 @@ from grader.traffic.accesses import AXES, OFF, Access, launch_order, parse
 from grader.traffic.caching import Replay
 from grader.traffic.cases import tiled_case
 from grader.traffic.counting import ProgramTraffic, Region
+from tests.commands import python
 from tests.submissions import TESTS
 from tests.traffics import counted, counted_text
 
@@ -242,11 +240,9 @@ def test_the_assumed_layout_is_the_compilers(tmp_path: Path):
         traffic = _traffic(f"ladder/w4a16_{name}.py", "w4a16", sizes)
         program = COMPILE.format(path=TESTS.parent / f"solutions/ladder/w4a16_{name}.py", pointers=pointers,
                                  constants=dict(traffic.config.constants), warps=traffic.config.num_warps)
-        environment = {**os.environ, "TRITON_INTERPRET": "0", "TRITON_CACHE_DIR": str(tmp_path)}
-        done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=False, env=environment)
-        assert done.returncode == 0, done.stderr
-        layouts = dict(re.findall(r"^(#blocked\d*) = #ttg\.blocked<(.*?)>", done.stdout, re.MULTILINE))
-        lines = [line for line in done.stdout.splitlines() if re.search(r"async_copy_global|tt\.store|atomic_rmw", line)]
+        ttgir = python("-c", program, TRITON_INTERPRET="0", TRITON_CACHE_DIR=str(tmp_path))
+        layouts = dict(re.findall(r"^(#blocked\d*) = #ttg\.blocked<(.*?)>", ttgir, re.MULTILINE))
+        lines = [line for line in ttgir.splitlines() if re.search(r"async_copy_global|tt\.store|atomic_rmw", line)]
         for one in traffic.coalescing:
             if one.offsets.ndim < 2:
                 continue
