@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import ast
 import re
+from dataclasses import dataclass
 
 from grader.building.sm_limits import sm_limits
-from grader.labs import Lab
-from grader.model import BuildFacts, Config, KernelSource
+from grader.labs import Lab, all_labs
+from grader.model import BuildFacts, Config, KernelSource, LabReport
 from grader.parsing import parse
 
 FEW_WARPS = 8
@@ -15,6 +16,27 @@ FEW_WARPS = 8
 
 NARROW_LOAD_BYTES = 4
 WIDE_LOAD_BYTES = 16
+
+
+@dataclass(frozen=True)
+class Built:
+    """One config's binary in words."""
+
+    config: Config
+    summary: str
+    advice: tuple[str, ...]
+
+
+def builds(report: LabReport) -> list[Built]:
+    """The configs of a lab that have a binary."""
+    lab, capability = all_labs().get(report.lab_id), report.facts_capability
+    found = [(config, report.facts[config.index]) for config in report.configs if config.index in report.facts]
+    if lab is None or capability is None:
+        return [Built(config, describe_facts(facts), ()) for config, facts in found]
+    return [
+        Built(config, describe_facts(facts), advice(facts, config, lab, report.source, capability))
+        for config, facts in found
+    ]
 
 
 def describe_facts(facts: BuildFacts) -> str:

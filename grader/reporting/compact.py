@@ -12,9 +12,8 @@ from rich.console import Console
 from rich.text import Text
 
 from grader.compile_errors.named_line import as_diagnostic, with_lines
-from grader.labs import get_lab
 from grader.model import KernelSource, LabReport, Report
-from grader.reporting.advice import advice
+from grader.reporting.advice import builds
 from grader.reporting.causes import causes
 from grader.reporting.terminal import MARKS, number
 
@@ -60,19 +59,17 @@ def explanations(report: LabReport) -> list[Remark]:
 
 def build_remarks(report: LabReport) -> list[Remark]:
     """Which configs compile, and advice from what the compiler made of them."""
-    builds = [test for test in report.tests if test.kind == "build"]
+    tests = [test for test in report.tests if test.kind == "build"]
     remarks = [
-        Remark(f"{MARKS['failed'][0]} {test.name}: {test.message}", "red") for test in builds if test.status == "failed"
+        Remark(f"{MARKS['failed'][0]} {test.name}: {test.message}", "red") for test in tests if test.status == "failed"
     ]
-    if builds and not remarks:
-        names = " and ".join(test.name.removeprefix("build_") for test in builds)
-        remarks.append(Remark(f"{builds[0].message}, for {names}", "dim"))
+    if tests and not remarks:
+        names = " and ".join(test.name.removeprefix("build_") for test in tests)
+        remarks.append(Remark(f"{tests[0].message}, for {names}", "dim"))
     sentences: dict[str, list[int]] = {}
-    for config in report.configs:
-        facts = report.facts.get(config.index)
-        if facts is not None and report.facts_capability is not None:
-            for sentence in advice(facts, config, get_lab(report.lab_id), report.source, report.facts_capability):
-                sentences.setdefault(sentence, []).append(config.index)
+    for built in builds(report):
+        for sentence in built.advice:
+            sentences.setdefault(sentence, []).append(built.config.index)
     for sentence, configs in sentences.items():
         several = "configs" if len(configs) > 1 else "config"
         remarks.append(Remark(f"{several} {', '.join(map(str, configs))}: {sentence}", "dim"))

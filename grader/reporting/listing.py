@@ -5,10 +5,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from markupsafe import Markup
+from pygments import highlight
+from pygments.formatters import HtmlFormatter
 from pygments.lexers import PythonLexer
-from pygments.token import Comment, Keyword, Name, Number, String
 
 from grader.model import KernelSource
+from grader.reporting.text import prose
 
 EXCERPT, ABOVE = 6, 4
 MAX_LINES = 1200
@@ -18,20 +21,12 @@ MAX_CHARACTERS = 60_000
 
 
 @dataclass(frozen=True)
-class Token:
-    """A piece of a line; `kind` is a CSS class, empty for plain text."""
-
-    kind: str
-    text: str
-
-
-@dataclass(frozen=True)
 class Line:
-    """One line of the module. `place` is set on the first line from another cell or file; `number` is the student's."""
+    """One line of the module; `text` is markup. `place` is set on the first line from another cell or file; `number` is the student's."""
 
     number: int
     anchor: str
-    tokens: tuple[Token, ...]
+    text: Markup
     place: str = ""
 
 
@@ -56,7 +51,7 @@ def listing(source: KernelSource, lab_id: str) -> Listing:
     """The lab's source."""
     everything = source.module.rstrip().split("\n")
     shown = _within_limits(everything)
-    tokens = _tokens("\n".join(shown))
+    coloured = highlight(prose("\n".join(shown)), PythonLexer(stripnl=False), HtmlFormatter(nowrap=True)).split("\n")
     lines, place = [], ""
     for at in range(len(shown)):
         where = source.lines[at] if at < len(source.lines) else None
@@ -65,7 +60,7 @@ def listing(source: KernelSource, lab_id: str) -> Listing:
             Line(
                 number=where.line if where else at + 1,
                 anchor=f"{lab_id}-{at + 1}",
-                tokens=tokens[at] if at < len(tokens) else (),
+                text=Markup(coloured[at]),
                 place=here if here != place else "",
             )
         )
@@ -81,27 +76,3 @@ def _within_limits(texts: Sequence[str]) -> list[str]:
         if room < 0:
             break
     return shown
-
-
-def _tokens(text: str) -> list[tuple[Token, ...]]:
-    """Lines of tokens."""
-    classes = (
-        (Comment, "c"),
-        (String, "s"),
-        (Number, "n"),
-        (Keyword, "k"),
-        (Name.Builtin, "b"),
-        (Name.Decorator, "d"),
-        (Name.Function, "f"),
-    )
-    lines: list[list[Token]] = [[]]
-    for kind, value in PythonLexer(stripnl=False, ensurenl=False).get_tokens(text):
-        name = next((name for group, name in classes if kind in group), "")
-        for number, part in enumerate(value.split("\n")):
-            if number:
-                lines.append([])
-            if part and lines[-1] and lines[-1][-1].kind == name:
-                lines[-1][-1] = Token(name, lines[-1][-1].text + part)
-            elif part:
-                lines[-1].append(Token(name, part))
-    return [tuple(line) for line in lines]

@@ -17,10 +17,9 @@ from markupsafe import Markup
 from grader.compile_errors import blocks
 from grader.compile_errors.excerpt import INDENT
 from grader.compile_errors.named_line import named_line
-from grader.labs import all_labs
-from grader.model import BuildFacts, Config, ErrorMap, KernelSource, LabReport, Report, TestResult
+from grader.model import ErrorMap, KernelSource, LabReport, Report, TestResult
 from grader.reporting import drawings, memory_pictures, pictures, traffic_words
-from grader.reporting.advice import advice, describe_facts
+from grader.reporting.advice import Built, builds
 from grader.reporting.causes import Cause, causes
 from grader.reporting.listing import Line, Listing, listing
 from grader.reporting.templates import templates
@@ -60,16 +59,6 @@ class Image:
     alt: str
     width: int
     height: int
-
-
-@dataclass(frozen=True)
-class Built:
-    """One config's binary in words."""
-
-    config: Config
-    facts: BuildFacts
-    summary: str
-    advice: tuple[str, ...]
 
 
 @dataclass(frozen=True)
@@ -194,7 +183,7 @@ def _lab_page(report: Report, lab: LabReport, traffic: Traffic | None) -> LabPag
         speed=tuple(test for test in lab.tests if test.kind == "speed"),
         speed_images=tuple(shown for shown in speed_images if shown),
         listing=shown,
-        builds=() if found else _builds(lab),
+        builds=() if found else tuple(builds(lab)),
         memory=_memory(traffic) if traffic else None,
         walk=drawn_walk(lab.walk) if lab.walk else None,
     )
@@ -228,20 +217,6 @@ def _memory(traffic: Traffic) -> Memory:
     )
     rows = tuple(traffic_words.traffic_rows(traffic))
     return Memory(traffic_words.summary(traffic), rows, tuple(shown for shown in images if shown))
-
-
-def _builds(lab: LabReport) -> tuple[Built, ...]:
-    known = all_labs().get(lab.lab_id)
-    builds = []
-    for config in lab.configs:
-        facts = lab.facts.get(config.index)
-        if facts is None:
-            continue
-        sentences: tuple[str, ...] = ()
-        if known is not None and lab.facts_capability is not None:
-            sentences = advice(facts, config, known, lab.source, lab.facts_capability)
-        builds.append(Built(config, facts, describe_facts(facts), sentences))
-    return tuple(builds)
 
 
 # ---------------------------------------------------------------- pictures
