@@ -29,3 +29,11 @@ def counted_text(text: str, lab_id: str, sizes: tuple[int, int, int] | str, conf
     bundle = describe_case(lab, source, case, BuildOptions((90,), "check", 1, None))
     assert isinstance(bundle, KernelBundle), bundle
     return count_traffic(lab, source, bundle, case, config, InterpretOptions(1))
+
+
+def of_solution(file: str, lab_id: str, sizes: tuple[int, int, int] | str, config: int = 0) -> Traffic:
+    """The traffic of a right kernel in solutions/."""
+    found = counted(f"solutions/{file}", lab_id, sizes, config)
+    assert isinstance(found, Traffic), found
+    assert found.wrong == ""
+    return found

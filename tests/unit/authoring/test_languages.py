@@ -62,21 +62,27 @@ def test_both_languages_have_the_same_cells(tmp_path):
     assert untranslated(path) == ["Only in English."]
 
 
+LADDER = "# %% [markdown]\n# @ladder w8a8: m16_n4096_k4096\n#\n# @speed w8a8: tiles\n\n# %% [markdown] lang=\"zh\"\n"
+
+
 @pytest.mark.parametrize(
-    "text",
+    ("text", "told"),
     [
-        '# %%\nx = 1\n# %% [markdown] lang="zh"\n# 文\n',
-        '# %% [markdown] lang="zh"\n# 文\n',
-        '# %% [markdown]\n# a\n# %% [markdown] lang="de"\n# b\n',
-        '# %% [markdown]\n# a\n# %% [markdown] lang="zh"\n# 文\n# %% [markdown] lang="zh"\n# 文\n',
-        '# %% [markdown] answer="q" points=3\n# a\n# %% [markdown] lang="zh" answer="q" points=3\n# 文\n',
+        *((text, "below the English text") for text in (
+            '# %%\nx = 1\n# %% [markdown] lang="zh"\n# 文\n',
+            '# %% [markdown] lang="zh"\n# 文\n',
+            '# %% [markdown]\n# a\n# %% [markdown] lang="de"\n# b\n',
+            '# %% [markdown]\n# a\n# %% [markdown] lang="zh"\n# 文\n# %% [markdown] lang="zh"\n# 文\n',
+            '# %% [markdown] answer="q" points=3\n# a\n# %% [markdown] lang="zh" answer="q" points=3\n# 文\n')),
+        (f"{LADDER}# @ladder w8a8: m16_n4096_k4096\n# | 一步\n", "1 lines"),
+        (f"{LADDER}# @speed w8a8: tiles\n", "asks nothing in zh"),
     ],
 )
-def test_a_twin_stands_below_what_it_translates(tmp_path, text):
+def test_a_twin_stands_below_what_it_translates_and_has_its_words(tmp_path, text, told):
     path = tmp_path / "bad.py"
     path.write_text(text, encoding="utf-8")
-    with pytest.raises(Unusable, match="below the English text"):
-        instructor_notebook(path, ROOT)
+    with pytest.raises(Unusable, match=told):
+        student_notebook(path, ROOT, "zh")
 
 
 @pytest.mark.parametrize("path", sources(ROOT), ids=lambda path: path.stem)
@@ -91,9 +97,6 @@ def test_what_is_untranslated_is_counted(path):
     )
 
 
-LADDER = "# %% [markdown]\n# @ladder w8a8: m16_n4096_k4096\n#\n# @speed w8a8: tiles\n\n# %% [markdown] lang=\"zh\"\n"
-
-
 def test_what_a_cell_takes_from_the_code_is_said_in_its_language(tmp_path):
     path = tmp_path / "times.py"
     ideas = "".join(f"# | 第{number}步\n" for number in "一二三四")
@@ -104,14 +107,3 @@ def test_what_a_cell_takes_from_the_code_is_said_in_its_language(tmp_path):
     assert "| 4 | 第四步 |" in chinese
     assert "**预测：** 几个程序？\n\n表中的时间" in chinese
     assert not [word for word in ("Predict", "tiles", "before") if word in chinese]
-
-
-@pytest.mark.parametrize(
-    ("text", "told"),
-    [("# @ladder w8a8: m16_n4096_k4096\n# | 一步\n", "1 lines"), ("# @speed w8a8: tiles\n", "asks nothing in zh")],
-)
-def test_a_chinese_cell_without_its_words_is_refused(tmp_path, text, told):
-    path = tmp_path / "times.py"
-    path.write_text(LADDER + text, encoding="utf-8")
-    with pytest.raises(Unusable, match=told):
-        student_notebook(path, ROOT, "zh")

@@ -347,15 +347,13 @@ def sample(which="encoder"):
                        {"width": 64, "global_blocks": [1], "relative_positions": False}, (timed, failed))
 
 
-@pytest.mark.parametrize("text", ["", "[]", "{}", '{"schema_version": 9, "which": "encoder", "entries": []}'])
+OF_VERSION_9 = to_json(sample()).replace('"schema_version": 1', '"schema_version": 9')
+
+
+@pytest.mark.parametrize("text", ["", "[]", "{}", '{"schema_version": 9, "which": "encoder", "entries": []}', OF_VERSION_9])
 def test_what_is_no_record_is_refused(text):
-    with pytest.raises(Unusable, match="measure again"):
+    with pytest.raises(Unusable, match="version 9, expected one of encoder.*measure again" if text == OF_VERSION_9 else "measure again"):
         from_json(text, "x.json")
-
-
-def test_an_unknown_version_is_refused():
-    with pytest.raises(Unusable, match="version 9, expected one of encoder"):
-        from_json(to_json(sample()).replace('"schema_version": 1', '"schema_version": 9'))
 
 
 def test_the_tables_hold_what_was_timed_and_why_the_rest_was_not():

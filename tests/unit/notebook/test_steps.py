@@ -277,47 +277,31 @@ def test_a_step_may_not_leave_triton():
     assert "torch" in found.message
 
 
-@pytest.mark.slow
-def test_a_cell_that_needs_an_earlier_step_says_so_before_it_runs(monkeypatch):
-    """The opening's row_sums is given, and calls the student's load_tile."""
-    cells = solution_cells("opening")
-    monkeypatch.setattr(check_cells, "inputs", lambda: cells)
-    monkeypatch.setattr(step_values, "inputs", lambda: cells)
-    check_cells.needs("opening", "masks")
-    at = next(i for i, cell in enumerate(cells) if "def load_tile(" in cell)
-    right = cells[at]
-    for wrong, said in (
-        (right.partition('"""')[0] + "pass", "load_tile is still the stub"),
-        (right.replace("& (columns < column_count)[None, :]", ""), "column 27 of x, which has 27 columns"),
-        ("", "no cell that was run defines load_tile"),
-    ):
-        cells[at] = wrong
-        with pytest.raises(
-            NotYet, match=f"^This cell uses load_tile of the step `masks`, which is not right yet: .*{said}"
-        ):
-            check_cells.needs("opening", "masks")
+NOT_RIGHT = "^This cell uses {} of the step `{}`, which is not right yet: .*"
+NEEDED = {
+    "the opening's row_sums is given, and calls the student's load_tile": ("opening", "masks", True, (), "load_tile", (
+        (lambda cell: cell.partition('"""')[0] + "pass", "load_tile is still the stub"),
+        (lambda cell: cell.replace("& (columns < column_count)[None, :]", ""), "column 27 of x, which has 27 columns"),
+        (lambda cell: "", "no cell that was run defines load_tile"))),
+    "its last cell shows the error of a product without its first tile: a step that is wrong may be launched": (
+        "opening", "product", False, ("range(0, K,", "range(BLOCK_K, K,"), "multiply", (
+            (lambda cell: "@triton.jit\ndef multiply(x_ptr):\n    pass", "multiply is still the stub"),)),
+    "a stub stores nothing, and its layer's largest error would be nan: a kernel that is wrong may be launched": (
+        "dds", None, True, (), "DDS_MM", ((lambda cell: "@triton.jit\ndef DDS_MM(x_ptr):\n    pass", "DDS_MM is still the stub"),)),
+}
 
 
-def test_a_cell_may_launch_a_step_that_is_wrong(monkeypatch):
-    """The opening's last cell shows the error of a product without its first tile."""
-    cells = edited("opening", "product", "range(0, K,", "range(BLOCK_K, K,")
-    monkeypatch.setattr(check_cells, "inputs", lambda: cells)
-    monkeypatch.setattr(step_values, "inputs", lambda: cells)
-    check_cells.needs("opening", "product", right=False)
-    at = next(i for i, cell in enumerate(cells) if "def multiply(" in cell)
-    cells[at] = "@triton.jit\ndef multiply(x_ptr):\n    pass"
-    with pytest.raises(
-        NotYet, match="multiply of the step `product`, which is not right yet: multiply is still the stub"
-    ):
-        check_cells.needs("opening", "product", right=False)
-
-
-def test_a_cell_that_launches_a_kernel_needs_one(monkeypatch):
-    """A stub stores nothing, and its layer's largest error would be nan; a kernel that is wrong may be launched."""
-    cells = solution_cells("dds")
-    monkeypatch.setattr(notebook_cells, "inputs", lambda *_: cells)
-    check_cells.needs("dds")
-    at = next(i for i, cell in enumerate(cells) if "def DDS_MM(" in cell)
-    cells[at] = "@triton.jit\ndef DDS_MM(x_ptr):\n    pass"
-    with pytest.raises(NotYet, match="DDS_MM is still the stub"):
-        check_cells.needs("dds")
+@pytest.mark.parametrize("why", NEEDED)
+def test_a_cell_that_needs_an_earlier_one_says_so_before_it_runs(monkeypatch, why):
+    """A notebook, the step that a cell needs, whether it has to be right, a mistake in it, its function, and what is not enough."""
+    notebook, step, right, mistake, function, wrong = NEEDED[why]
+    cells = edited(notebook, step, *mistake) if mistake else solution_cells(notebook)
+    for module in (check_cells, step_values, notebook_cells):
+        monkeypatch.setattr(module, "inputs", lambda *_: cells)
+    check_cells.needs(notebook, step, right=right)
+    at = next(i for i, cell in enumerate(cells) if f"def {function}(" in cell)
+    whole = cells[at]
+    for change, said in wrong:
+        cells[at] = change(whole)
+        with pytest.raises(NotYet, match=(NOT_RIGHT.format(function, step) if step else "") + said):
+            check_cells.needs(notebook, step, right=right)

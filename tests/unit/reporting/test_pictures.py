@@ -51,15 +51,11 @@ def test_the_map_keeps_the_worst_of_each_cell_and_every_count():
     assert pictures.wrong_tiles(errors) == ([(0, 0), (256, 960)], 5 * 16)
 
 
-def test_a_config_without_the_usual_names_has_no_tile_lines():
-    errors = error_map(get_lab("w8a8"), "case", Config(0, {"TILE": 64}, 4, 2), torch.ones(40, 64).half(), reference())
-    assert errors.tile is None
-    assert "tiles" not in pictures.error_map(errors).alt
-
-
-def test_a_dds_tile_is_a_block_wide():
-    errors = error_map(get_lab("dds"), "case", Config(0, {"BLOCK_M": 16}, 4, 2), torch.ones(40, 64).half(), reference())
-    assert errors.tile == (16, 32)
+@pytest.mark.parametrize(("lab", "constants", "tile"), [("w8a8", {"TILE": 64}, None), ("dds", {"BLOCK_M": 16}, (16, 32))])
+def test_a_config_without_the_usual_names_has_no_tile_lines_and_a_dds_tile_is_a_block_wide(lab, constants, tile):
+    errors = error_map(get_lab(lab), "case", Config(0, constants, 4, 2), torch.ones(40, 64).half(), reference())
+    assert errors.tile == tile
+    assert ("tiles" in pictures.error_map(errors).alt) == bool(tile)
 
 
 def test_no_map_is_kept_of_a_hidden_case():

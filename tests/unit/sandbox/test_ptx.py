@@ -119,6 +119,10 @@ UNITS = {
 }
 
 
+def of(unit: str, count: int) -> str:
+    return "".join(map(unit.format, range(count))) if "{0}" in unit else unit * count
+
+
 def steps(text: str) -> int:
     """What Python does to read a text: lines executed, and how many characters patterns and methods were handed in them."""
     count = 0
@@ -142,12 +146,7 @@ def steps(text: str) -> int:
 @pytest.mark.parametrize("unit", UNITS.values(), ids=UNITS.keys())
 def test_eight_times_the_text_is_eight_times_the_work(unit):
     """Counted in steps, which no busy machine changes; the time that a step takes is bounded by MAX_STATEMENT."""
-    n = 200
-
-    def text(count: int) -> str:
-        return PTX + ("".join(map(unit.format, range(count))) if "{0}" in unit else unit * count)
-
-    assert steps(text(8 * n)) <= 10 * steps(text(n))
+    assert steps(PTX + of(unit, 8 * 200)) <= 10 * steps(PTX + of(unit, 200))
 
 
 @pytest.mark.parametrize("unit", UNITS.values(), ids=UNITS.keys())
@@ -155,8 +154,7 @@ def test_two_megabytes_of_anything_are_read_in_time(unit):
     """By the process's own clock. A reader that goes back to the start for each of them takes hours."""
     from time import process_time
 
-    count = (2 << 20) // len(unit)
-    text = "".join(map(unit.format, range(count))) if "{0}" in unit else unit * count
+    text = of(unit, (2 << 20) // len(unit))
     began = process_time()
     ptx.read(text, 4, clock=lambda: 0.0)
     assert process_time() - began < 20

@@ -34,6 +34,10 @@ def reader(data):
     return read
 
 
+def framed(text: bytes) -> bytes:
+    return b"KLAB" + len(text).to_bytes(4, "little") + bytes(4) + text
+
+
 @pytest.mark.parametrize(
     "data",
     [
@@ -41,23 +45,13 @@ def reader(data):
         b"KLAB" + (9 << 20).to_bytes(4, "little") + bytes(4),
         b"KLAB" + (2).to_bytes(4, "little") + (65).to_bytes(4, "little"),
         b"KLAB" + (2).to_bytes(4, "little") + (1).to_bytes(4, "little") + (1 << 60).to_bytes(8, "little"),
-        b"KLAB" + (2).to_bytes(4, "little") + bytes(4) + b"[]",
-        b"KLAB" + (3).to_bytes(4, "little") + bytes(4) + b"{x}",
-        b"KLAB" + (200000).to_bytes(4, "little") + bytes(4) + b"[" * 200000,
+        *map(framed, (b"[]", b"{x}", b"[" * 200000)),
+        b"KLAB" + bytes(3),
     ],
 )
 def test_what_is_no_frame_is_refused(data):
-    with pytest.raises(wire.WireError):
+    with pytest.raises(EOFError if len(data) < 8 else wire.WireError):  # of a cut one it is the end
         wire.decode(reader(data))
-
-
-def test_a_cut_frame_is_the_end():
-    with pytest.raises(EOFError):
-        wire.decode(reader(b"KLAB" + bytes(3)))
-
-
-def framed(text: bytes) -> bytes:
-    return b"KLAB" + len(text).to_bytes(4, "little") + bytes(4) + text
 
 
 @given(HEADERS, st.lists(st.binary(max_size=50), max_size=4))

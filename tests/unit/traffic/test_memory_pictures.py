@@ -15,24 +15,18 @@ from grader.reporting import traffic_words
 from grader.reporting.inline import Inline
 from grader.reporting.page import page
 from grader.reporting.pictures import Picture
-from grader.traffic import GPUS, Traffic
+from grader.traffic import GPUS
 from tests.reports import wrong_report
-from tests.traffics import counted
+from tests.traffics import of_solution
 from tests.unit.notebook.test_steps import solution_cells
 
 pytestmark = pytest.mark.xdist_group("traffic")
 
 
-def _traffic(file: str, lab: str, sizes: tuple[int, int, int] | str, config: int = 0) -> Traffic:
-    found = counted(f"solutions/{file}", lab, sizes, config)
-    assert isinstance(found, Traffic)
-    return found
-
-
 def test_pictures_say_the_numbers_that_they_show():
-    words = _traffic("ladder/w4a16_1_obvious.py", "w4a16", "several_tiles")
-    split = _traffic("ladder/w4a16_4_split.py", "w4a16", (16, 128, 1024))
-    blocks = _traffic("dds.py", "dds", "sparsity_80", 2)
+    words = of_solution("ladder/w4a16_1_obvious.py", "w4a16", "several_tiles")
+    split = of_solution("ladder/w4a16_4_split.py", "w4a16", (16, 128, 1024))
+    blocks = of_solution("dds.py", "dds", "sparsity_80", 2)
     by_tensor = {one.tensor: one for one in words.coalescing}
     shown: list[tuple[Picture | None, str]] = [
         (drawn.programs(words), "16 programs, grid (16,), in the order of launch. Tiles of Y [256, 256]: program 0 owns [0:64, 0:64]"),
@@ -99,7 +93,7 @@ def test_in_a_notebook(monkeypatch: pytest.MonkeyPatch):
 def test_on_a_page():
     report = wrong_report()
     assert "What it does to memory" not in page(report)
-    text = page(report, {"w8a8": _traffic("ladder/w4a16_1_obvious.py", "w4a16", "several_tiles")})
+    text = page(report, {"w8a8": of_solution("ladder/w4a16_1_obvious.py", "w4a16", "several_tiles")})
     assert "What it does to memory" in text
     assert "32 loads per element" in text
     assert counted_of(replace(report, labs={"w8a8": report.labs["w8a8"]})) == {}

@@ -19,18 +19,11 @@ from grader.traffic.cases import tiled_case
 from grader.traffic.counting import ProgramTraffic, Region
 from tests.commands import python
 from tests.submissions import TESTS
-from tests.traffics import counted, counted_text
+from tests.traffics import counted, counted_text, of_solution
 
 pytestmark = pytest.mark.xdist_group("traffic")  # the counted kernels are shared
 
 SIDE, TILE = 256, 64
-
-
-def _traffic(file: str, lab: str, sizes: tuple[int, int, int] | str, config: int = 0) -> Traffic:
-    found = counted(f"solutions/{file}", lab, sizes, config)
-    assert isinstance(found, Traffic), found
-    assert found.wrong == ""
-    return found
 
 
 @pytest.mark.parametrize("lab", all_labs().values(), ids=lambda lab: lab.id)
@@ -45,8 +38,8 @@ def test_a_right_kernel_of_any_tile_has_a_case_to_be_counted_on(lab, deep):
 
 def test_a_word_is_loaded_eight_times_or_once():
     """4 x 4 tiles of 64 x 64: four programs share each column of words, [32, 256] of 4 bytes, and each row of X."""
-    each = _traffic("ladder/w4a16_1_obvious.py", "w4a16", "several_tiles")
-    once = _traffic("ladder/w4a16_3_words.py", "w4a16", "several_tiles")
+    each = of_solution("ladder/w4a16_1_obvious.py", "w4a16", "several_tiles")
+    once = of_solution("ladder/w4a16_3_words.py", "w4a16", "several_tiles")
     words = SIDE // 8 * SIDE * 4
     assert [traffic.tensors["qweight_ptr"].loaded for traffic in (each, once)] == [8 * 4 * words, 4 * words]
     for traffic, lanes in ((each, 8), (once, 1)):
@@ -71,7 +64,7 @@ def _asked(found: Coalescing) -> tuple[int, int, int]:
 
 def test_programs_tiles_and_reads():
     """Program 6 of 4 x 4 in rows of tiles is tile (1, 2)."""
-    traffic = _traffic("ladder/w4a16_1_obvious.py", "w4a16", "several_tiles")
+    traffic = of_solution("ladder/w4a16_1_obvious.py", "w4a16", "several_tiles")
     program = traffic.programs[6]
     assert program.place == (6, 0, 0)
     assert program.tile == Region((((64, 128),), ((128, 192),)), TILE * TILE)
@@ -82,7 +75,7 @@ def test_programs_tiles_and_reads():
 
 def test_slices_of_k():
     """Config 0: 16 x 64 tiles, four slices, which take blocks of 128 along K in turn: slice 1 of K = 1024 has two."""
-    traffic = _traffic("ladder/w4a16_4_split.py", "w4a16", (16, 128, 1024))
+    traffic = of_solution("ladder/w4a16_4_split.py", "w4a16", (16, 128, 1024))
     assert traffic.grid == (2, 4, 1)
     program = traffic.programs[3]
     assert (program.place, program.slice, program.slices) == ((1, 1, 0), 1, 4)
@@ -97,7 +90,7 @@ def test_slices_of_k():
 
 
 def test_blocks_that_are_not_there_are_not_read():
-    traffic = _traffic("dds.py", "dds", "sparsity_80", 2)
+    traffic = of_solution("dds.py", "dds", "sparsity_80", 2)
     values = traffic.tensors["values_ptr"]
     assert values.mean_reads == 1.0  # M = 64 is one tile of rows
     assert values.distinct_loaded == values.total_bytes == values.loaded
@@ -107,7 +100,7 @@ def test_blocks_that_are_not_there_are_not_read():
 
 def test_coalescing_of_real_loads():
     """X in tiles of 64 x 64 fp16: 16 bytes per thread, 512 a warp, 16 sectors. A word for each of two rows of K: half of them."""
-    traffic = _traffic("ladder/w4a16_1_obvious.py", "w4a16", "several_tiles")
+    traffic = of_solution("ladder/w4a16_1_obvious.py", "w4a16", "several_tiles")
     by_tensor = {one.tensor: one for one in traffic.coalescing}
     x, words = by_tensor["x_ptr"], by_tensor["qweight_ptr"]
     assert (x.vector, *_asked(x)) == (16, 16, 16 * 16, 16 * 16 * 32)
@@ -237,7 +230,7 @@ def test_the_assumed_layout_is_the_compilers(tmp_path: Path):
     """The loads and stores of step 1 and the atomics of step 4, compiled for sm_90: the same blocked layouts."""
     pointers = {"x_ptr": "*fp16", "qweight_ptr": "*i32", "scales_ptr": "*fp16", "y_ptr": "*fp16"}
     for name, sizes in (("1_obvious", "several_tiles"), ("4_split", (16, 128, 1024))):
-        traffic = _traffic(f"ladder/w4a16_{name}.py", "w4a16", sizes)
+        traffic = of_solution(f"ladder/w4a16_{name}.py", "w4a16", sizes)
         program = COMPILE.format(path=TESTS.parent / f"solutions/ladder/w4a16_{name}.py", pointers=pointers,
                                  constants=dict(traffic.config.constants), warps=traffic.config.num_warps)
         ttgir = python("-c", program, TRITON_INTERPRET="0", TRITON_CACHE_DIR=str(tmp_path))
