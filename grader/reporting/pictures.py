@@ -142,6 +142,16 @@ def box(axes: Axes, rows: tuple[float, float], columns: tuple[float, float], **s
     axes.add_patch(Rectangle((left, top), right - left, bottom - top, **style))
 
 
+def _cells(
+    axes: Axes, numbers: Any, colours: Sequence[str], extent: tuple[float, float, float, float], **style: Any
+) -> None:
+    """A matrix whose cells have the colours of their numbers. extent: left, right, bottom and top edge."""
+    from matplotlib.colors import ListedColormap
+
+    shades: dict[str, Any] = {"cmap": ListedColormap(colours), "vmin": 0, "vmax": len(colours) - 1}
+    axes.imshow(numbers, interpolation="none", extent=extent, **shades, **style)
+
+
 def lettered(axes: Axes, x: float, y: float, text: str, **style: Any) -> None:
     """Text around a point."""
     axes.text(x, y, text, **{"ha": "center", "va": "center", **style})
@@ -167,7 +177,6 @@ MAX_TILE_LINES = 40
 
 def error_map(errors: ErrorMap) -> Picture:
     """Y with each element's verdict and the lines between tiles; tiles that hold a wrong element are outlined."""
-    from matplotlib.colors import ListedColormap
     from matplotlib.patches import Patch
 
     wrong, total = wrong_tiles(errors)
@@ -179,15 +188,9 @@ def error_map(errors: ErrorMap) -> Picture:
     height = float(np.clip(1.3 + WIDTH * 0.85 * errors.M / errors.N, 2.2, 4.6))
 
     def draw(axes: Axes) -> None:
-        axes.imshow(
-            errors.cells,
-            cmap=ListedColormap([colour for _, _, colour in VERDICTS]),
-            vmin=0,
-            vmax=3,
-            interpolation="none",
-            aspect="auto" if errors.M < errors.N / 12 else "equal",
-            extent=(0, errors.cells.shape[1] * errors.step[1], errors.cells.shape[0] * errors.step[0], 0),
-        )
+        extent = (0, errors.cells.shape[1] * errors.step[1], errors.cells.shape[0] * errors.step[0], 0)
+        flat = "auto" if errors.M < errors.N / 12 else "equal"
+        _cells(axes, errors.cells, [colour for _, _, colour in VERDICTS], extent, aspect=flat)
         axes.set(xlim=(0, errors.N), ylim=(errors.M, 0), xlabel="column n of Y", ylabel="row m of Y")
         axes.spines[["top", "right"]].set_visible(True)
         if errors.tile:
@@ -200,8 +203,8 @@ def error_map(errors: ErrorMap) -> Picture:
                 for row, column in wrong:
                     wide, high = min(columns, errors.N - column), min(rows, errors.M - row)
                     inset = 0.004 * errors.N
-                    flat = inset if errors.M > errors.N / 12 else 0.0
-                    inside = (row + flat, row + high - flat), (column + inset, column + wide - inset)
+                    down = inset if errors.M > errors.N / 12 else 0.0
+                    inside = (row + down, row + high - down), (column + inset, column + wide - inset)
                     box(axes, *inside, fill=False, edgecolor=VERMILLION, linewidth=1.5, zorder=3)
             axes.set_xticks(_edges(columns, errors.N))
             axes.set_yticks(_edges(rows, errors.M))
@@ -221,18 +224,13 @@ def error_map(errors: ErrorMap) -> Picture:
 
 def values(name: str, got: torch.Tensor, expected: torch.Tensor, wrong: torch.Tensor, at: tuple[int, int]) -> Picture:
     """Some elements of a result beside what they should be, wrong ones on red. at: row and column of the first. All [rows, columns]."""
-    from matplotlib.colors import ListedColormap
-
     rows, columns = got.shape
     halves = [(f"{name}: got", got, wrong), ("expected", expected, torch.zeros_like(wrong))]
 
     def draw(axes: Axes) -> None:
         for number, (title, tile, bad) in enumerate(halves):
             left = number * (columns + 0.5)
-            extent = (left, left + columns, rows, 0)
-            axes.imshow(
-                bad.numpy(), cmap=ListedColormap([SILVER, VERMILLION]), vmin=0, vmax=1, extent=extent, aspect="auto"
-            )
+            _cells(axes, bad.numpy(), [SILVER, VERMILLION], (left, left + columns, rows, 0), aspect="auto")
             axes.text(left, -0.3, title, color=INK)
             for row, column in np.ndindex(rows, columns):
                 lettered(axes, left + column + 0.5, row + 0.5, f"{tile[row, column].item():.3g}", color=BLACK)
@@ -256,8 +254,6 @@ MOST_PROGRAMS = 6
 
 def footprints(programs: Sequence[Mapping[str, np.ndarray[Any, Any]]], result: str) -> Picture:
     """What each program loads and stores: a row a program, a column a tensor, in its shape; the last is stored to, and called `result`."""
-    from matplotlib.colors import ListedColormap
-
     names = [*(name.removesuffix("_ptr") for name in list(programs[0])[:-1]), result]
     shown = programs[:MOST_PROGRAMS]
     colours = [SKY] * (len(names) - 1) + [GREEN]
@@ -265,10 +261,8 @@ def footprints(programs: Sequence[Mapping[str, np.ndarray[Any, Any]]], result: s
     def draw(axes: Axes) -> None:
         for row, program in enumerate(shown):
             for column, part in enumerate(program.values()):
-                cells = part.reshape(-1, part.shape[-1]) if part.ndim > 1 else part.reshape(1, -1)
-                place = (column, column + 0.9, row + 0.85, row)
-                map_ = ListedColormap([PAPER, colours[column]])
-                axes.imshow(cells, cmap=map_, vmin=0, vmax=1, extent=place, aspect="auto", interpolation="none")
+                flat = part.reshape(-1, part.shape[-1]) if part.ndim > 1 else part.reshape(1, -1)
+                _cells(axes, flat, [PAPER, colours[column]], (column, column + 0.9, row + 0.85, row), aspect="auto")
                 box(axes, (row, row + 0.85), (column, column + 0.9), fill=False, edgecolor=FAINT, linewidth=0.8)
         for column, name in enumerate(names):
             verb = "stores to" if column == len(names) - 1 else "loads"
@@ -368,8 +362,6 @@ def quantisation(row: torch.Tensor, scale: float, *, bits: int = 8, name: str = 
 
 def bsr_pattern(crow: torch.Tensor, col: torch.Tensor, K: int, *, block: int = 32) -> Picture:
     """Which blocks of W [N, K] are present, row pointers beside them. crow: int [N/block + 1]; col: int [nnz]."""
-    from matplotlib.colors import ListedColormap
-
     pointers, columns = [int(value) for value in crow], col.long().cpu().numpy()
     rows, width = len(pointers) - 1, K // block
     present = np.zeros((rows, width))
@@ -380,14 +372,7 @@ def bsr_pattern(crow: torch.Tensor, col: torch.Tensor, K: int, *, block: int = 3
     title = f"W [{rows * block}, {K}]: {len(columns)} of {rows * width} blocks,\n{block} x {block}, {empty:.0f} % empty"
 
     def draw(axes: Axes) -> None:
-        axes.imshow(
-            present,
-            cmap=ListedColormap([PAPER, BLUE]),
-            vmin=0,
-            vmax=1,
-            interpolation="none",
-            extent=(0, width, rows, 0),
-        )
+        _cells(axes, present, [PAPER, BLUE], (0, width, rows, 0))
         if max(rows, width) <= MAX_TILE_LINES:
             for edge in range(1, rows):
                 axes.axhline(edge, color=FAINT, linewidth=0.4)
