@@ -122,11 +122,17 @@ def composed(height: float, draw: Callable[[Figure], None], alt: str, width: flo
 
 def _plain_logarithms(figure: Figure) -> None:
     """Ticks of logarithmic axes as plain numbers: matplotlib writes them as mathematics, which is not parsed here."""
-    from matplotlib.ticker import NullFormatter
+    from matplotlib.ticker import LogFormatter, LogFormatterSciNotation
 
-    for axis in (axis for axes in figure.axes for axis in (axes.xaxis, axes.yaxis) if axis.get_scale() == "log"):
-        axis.set_major_formatter("{x:g}")
-        axis.set_minor_formatter(NullFormatter())
+    class Plain(LogFormatter):
+        def __call__(self, x: float, pos: int | None = None) -> str:
+            return f"{x:g}" if super().__call__(x, pos) else ""
+
+    for axis in (axis for axes in figure.axes for axis in (axes.xaxis, axes.yaxis)):
+        if isinstance(axis.get_major_formatter(), LogFormatterSciNotation):
+            axis.set_major_formatter(Plain())
+        if isinstance(axis.get_minor_formatter(), LogFormatterSciNotation):
+            axis.set_minor_formatter(Plain())
 
 
 def one_line(title: str) -> str:
@@ -605,6 +611,7 @@ def ratio_curves(
             )
         if logarithmic:
             axes.set_xscale("log", base=2)
+            axes.xaxis.set_major_formatter("{x:g}")
         ticks = sorted({x for points in curves.values() for x, _ in points})
         axes.set_xticks(ticks)
         axes.minorticks_off()
