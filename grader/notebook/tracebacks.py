@@ -40,8 +40,11 @@ def shortened(error: BaseException, trace: TracebackType | None) -> tuple[BaseEx
     """
     cause = error.__cause__ if type(error).__name__ == "InterpreterError" else None
     found = [*_frames(trace), *(_frames(cause.__traceback__) if cause is not None else ())]
-    own = [one for one in found if _is_cell(one)]
-    if not own or not any(_is_tritons(one) for one in found):
+    names = [one.tb_frame.f_globals.get("__name__", "") for one in found]
+    own = [
+        one for one, name in zip(found, names, strict=True) if name == "__main__"
+    ]  # as IPython calls the module of cells
+    if not own or not any(name.split(".")[0] == PACKAGE for name in names):
         return error, trace
     chain: TracebackType | None = None
     for one in reversed(own):
@@ -55,13 +58,3 @@ def _frames(trace: TracebackType | None) -> list[TracebackType]:
         frames.append(trace)
         trace = trace.tb_next
     return frames
-
-
-def _is_cell(one: TracebackType) -> bool:
-    """Whether a frame runs what a student typed: IPython gives a cell's functions the name of its module."""
-    return bool(one.tb_frame.f_globals.get("__name__") == "__main__")
-
-
-def _is_tritons(one: TracebackType) -> bool:
-    name: str = one.tb_frame.f_globals.get("__name__", "")
-    return name.split(".")[0] == PACKAGE

@@ -10,7 +10,7 @@ from typing import Any, Literal
 
 from grader.unusable import Unusable
 
-SCHEMA_VERSION = 1
+SCHEMA_VERSION, DIGITS = 1, 5
 SHOWN = Path("bench") / "results" / "nvidia_h200.json"
 """The record that docs/benchmarks.md, the drawings and the notebooks' ladders show."""
 
@@ -80,12 +80,13 @@ def to_json(record: Record) -> str:
     data = asdict(record)
     entries = data.pop("entries")
     head = json.dumps({"schema_version": SCHEMA_VERSION, **data}, indent=1, allow_nan=False)
-    lines = ",\n".join("  " + json.dumps(_compact(entry), allow_nan=False) for entry in entries)
+    lines = ",\n".join("  " + json.dumps(rounded(entry, DIGITS), allow_nan=False) for entry in entries)
     return head[:-2] + ',\n "entries": [\n' + lines + "\n ]\n}\n"
 
 
-def _compact(entry: dict[str, Any]) -> dict[str, Any]:
-    return {key: round(value, 5) if isinstance(value, float) else value for key, value in entry.items()}
+def rounded(entry: dict[str, Any], digits: int) -> dict[str, Any]:
+    """An entry of a record with no more digits than were measured."""
+    return {key: round(value, digits) if isinstance(value, float) else value for key, value in entry.items()}
 
 
 def from_json(text: str, name: str = "the record") -> Record:

@@ -104,7 +104,8 @@ def programs(traffic: Traffic) -> Picture | None:
 
     steps = [_box(program) for program in first[:3]]
     words = ", ".join(f"program {program.number} owns {step}" for program, step in zip(first[:3], steps, strict=True))
-    return composed(_height(shape) + 0.25, draw, f"{one_line(title)}. Tiles of Y [{shape[0]}, {shape[1]}]: {words}.")
+    height = float(np.clip(1.15 + 3.6 * shape[0] / shape[1], 2.05, 4.65))
+    return composed(height, draw, f"{one_line(title)}. Tiles of Y [{shape[0]}, {shape[1]}]: {words}.")
 
 
 def one_program(traffic: Traffic, number: int) -> Picture:
@@ -536,10 +537,6 @@ def _ticks(axes: Axes, shape: tuple[int, ...], owners: Sequence[ProgramTraffic])
         most = 9 if axis else max(2, round(8 * min(1.0, shape[0] / shape[1])))
         every = max(1, math.ceil((len(edges) - 1) / most))
         set_ticks([*edges[:-1:every], edges[-1]] if (len(edges) - 1) % every == 0 else edges[:-1:every])
-
-
-def _height(shape: tuple[int, ...]) -> float:
-    return float(np.clip(0.9 + 3.6 * shape[0] / shape[1], 1.8, 4.4))
 
 
 def _grid(traffic: Traffic) -> str:

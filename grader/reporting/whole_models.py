@@ -8,6 +8,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, Literal
 
+from grader.reporting.benchmarks import rounded
 from grader.unusable import Unusable
 
 ROOT = Path(__file__).parents[2]
@@ -88,12 +89,8 @@ class ModelRecord:
 def to_json(record: ModelRecord) -> str:
     """The record as JSON, numbers rounded to what was measured."""
     data = asdict(record)
-    data["entries"] = [{key: _short(value) for key, value in entry.items()} for entry in data["entries"]]
+    data["entries"] = [rounded(entry, DIGITS) for entry in data["entries"]]
     return json.dumps({"schema_version": SCHEMA_VERSION, **data}, indent=1, allow_nan=False) + "\n"
-
-
-def _short(value: Any) -> Any:
-    return round(value, DIGITS) if isinstance(value, float) else value
 
 
 def from_json(text: str, name: str = "the record") -> ModelRecord:
@@ -136,7 +133,8 @@ def markdown(record: ModelRecord) -> str:
     sizes = ", ".join(f"{name.replace('_', ' ')} {_plain(value)}" for name, value in record.sizes.items())
     head = f"{record.gpu}, driver {record.driver}, {versions}; {record.date}. {sizes[0].upper()}{sizes[1:]}.\n"
     table = _decoder_table(record) if record.which == "decoder" else _encoder_table(record)
-    remarks = [f"- {entry.contestant}: {entry.about}." for entry in _once(record)]
+    once = {entry.contestant: entry.about for entry in record.timed if entry.about}
+    remarks = [f"- {contestant}: {about}." for contestant, about in once.items()]
     untimed = [entry for entry in record.entries if entry.status != "timed"]
     remarks += [f"- Not timed, because {message}: {who}." for message, who in _by_message(untimed)]
     remarks += [
@@ -210,10 +208,6 @@ def _plain(value: Any) -> str:
     if isinstance(value, bool):
         return "yes" if value else "no"
     return " ".join(map(str, value)) if isinstance(value, list | tuple) else str(value)
-
-
-def _once(record: ModelRecord) -> list[ModelEntry]:
-    return list({entry.contestant: entry for entry in record.timed if entry.about}.values())
 
 
 def _table(head: list[str], rows: list[list[str]]) -> str:

@@ -145,7 +145,8 @@ def count_traffic(
     (outcome,) = interpret(
         lab, source, bundle, {case.name: problem}, [(case.name, config)], replace(options, accesses=True)
     )
-    outside = sentences(lab, source, {case.name: problem}, [_out_of_bounds(outcome)])
+    beyond = tuple(finding for finding in outcome.memory or () if finding.out_of_bounds)
+    outside = sentences(lab, source, {case.name: problem}, [replace(outcome, memory=beyond)])
     if outside:
         return Uncounted(f"it accesses memory outside its tensors, so the traffic cannot be counted: {outside[0]}")
     if outcome.status != "ran":
@@ -154,10 +155,6 @@ def count_traffic(
         return _counted(lab, source, bundle, case, config, problem, outcome)
     except ValueError as error:
         return Uncounted(f"the log of its accesses cannot be read ({error})")
-
-
-def _out_of_bounds(outcome: Outcome) -> Outcome:
-    return replace(outcome, memory=tuple(finding for finding in outcome.memory or () if finding.out_of_bounds))
 
 
 def _counted(
