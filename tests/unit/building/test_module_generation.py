@@ -260,12 +260,7 @@ def test_a_lying_describe_is_refused_or_changes_nothing_but_numbers(lie):
     result = described("size = SIZE\n", "SIZE = tl.constexpr(32)\n" + HIJACK.format(lie=lie))
     assert isinstance(result, Refusal), result.made.text
     assert result.status in ("rejected", "crash")
-
-
-def test_a_constant_keeps_the_value_that_it_is_written_with():
-    lie = 'said = {"constexpr": {"constant": 16}} if "constexpr" in said else said'
-    message = refused(described("size = SIZE\n", "SIZE = tl.constexpr(32)\n" + HIJACK.format(lie=lie)))
-    assert "`SIZE` is 32 where it is written and constexpr(16)" in message
+    assert '"constant": 16}' not in lie or "`SIZE` is 32 where it is written and constexpr(16)" in refused(result)
 
 
 SAYS = """
