@@ -75,8 +75,7 @@ def grade(
             raise refuse(
                 "--profile needs a GPU, and the kernels are graded on the CPU here; leave it out, or submit with `lab submit --profile`"
             )
-        cache = BinaryCache(own_folder())
-        # facts: not before the verdict, which is what is waited for
+        cache = BinaryCache(own_folder())  # what is built first is what the verdict needs: no facts yet
         options = GradeOptions(chosen, seed=seed, jobs=jobs, cache=cache, facts=False, profile=profile)
         built: dict[str, KernelBundle] = {}
         report = _grade(submission, labs, options, built)

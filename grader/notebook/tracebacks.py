@@ -41,9 +41,8 @@ def shortened(error: BaseException, trace: TracebackType | None) -> tuple[BaseEx
     cause = error.__cause__ if type(error).__name__ == "InterpreterError" else None
     found = [*_frames(trace), *(_frames(cause.__traceback__) if cause is not None else ())]
     names = [one.tb_frame.f_globals.get("__name__", "") for one in found]
-    own = [
-        one for one, name in zip(found, names, strict=True) if name == "__main__"
-    ]  # as IPython calls the module of cells
+    # IPython gives a cell's functions the name of its module
+    own = [one for one, name in zip(found, names, strict=True) if name == "__main__"]
     if not own or not any(name.split(".")[0] == PACKAGE for name in names):
         return error, trace
     chain: TracebackType | None = None
