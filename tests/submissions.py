@@ -18,6 +18,7 @@ from grader.diagnosis.explaining import Failure
 from grader.gpu.devices import choose
 from grader.judging.judged import Reasons
 from grader.labs import Lab, all_labs, get_lab
+from grader.labs.edits import edited, read_edits
 from grader.labs.wrong_kernels import WrongKernel, catalogue, wrong_kernels
 from grader.model import KernelSource, Refusal, Report
 from grader.pipeline.grading import GradeOptions, built_or_refused, grade, judge_on_cpu
@@ -99,18 +100,13 @@ def exploits() -> tuple[Exploit, ...]:
     for entry in data["exploit"]:
         lab = entry.get("lab", "w8a8")
         source = (TESTS / "exploits" / data["base"].format(lab=lab)).read_text(encoding="utf-8")
-        for edit in entry.get("edits", ()):
-            assert source.count(edit["find"]) == 1, f"{entry['name']}: {edit['find']!r} is not there once"
-            source = source.replace(edit["find"], edit["replace"])
+        source = edited(source, read_edits(entry.get("edits", ())), entry["name"])
         assert source.count(IMPORTS) == 1
         source = source.replace(IMPORTS, IMPORTS + entry.get("top", "")) + entry.get("bottom", "")
         for word, times in entry.get("repeat", {}).items():
             source = source.replace(word, times * "f")
-        found.append(
-            Exploit(
-                entry["number"], entry["name"], lab, source, entry["expect"], tuple(entry.get("fails", ())), entry.get("message", "")
-            )
-        )
+        fails, message = tuple(entry.get("fails", ())), entry.get("message", "")
+        found.append(Exploit(entry["number"], entry["name"], lab, source, entry["expect"], fails, message))
     return tuple(found)
 
 

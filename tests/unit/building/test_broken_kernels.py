@@ -25,6 +25,7 @@ from grader.compile_errors.setting import plain_types
 from grader.compile_errors.syntax import syntax_sentence
 from grader.compile_errors.table_lookup import MATCHERS, rows
 from grader.labs import get_lab
+from grader.labs.edits import edited, read_edits
 from grader.model import Refusal
 from grader.reading import read
 from grader.reading.files import Cell
@@ -62,10 +63,7 @@ def broken() -> tuple[Broken, ...]:
         data = tomllib.loads((TESTS / "broken" / f"{lab}.toml").read_text(encoding="utf-8"))
         base = (TESTS / "styles" / data["base"]).read_text(encoding="utf-8")
         for entry in data["broken"]:
-            source = base
-            for edit in entry["edits"]:
-                assert source.count(edit["find"]) == 1, f"{lab}/{entry['name']}: {edit['find']!r} is not there once"
-                source = source.replace(edit["find"], edit["replace"])
+            source = edited(base, read_edits(entry["edits"]), f"{data['base']} of {lab}/{entry['name']}")
             found.append(Broken(lab, entry["name"], entry["says"], source, entry["line"], tuple(entry["words"]), entry.get("before", "")))
     return tuple(found)
 
