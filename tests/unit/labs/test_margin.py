@@ -219,28 +219,27 @@ def counting(lab, constants, grid, M=32, N=64, K=4096):
 
 @pytest.mark.parametrize("lab", ["w8a8", "w4a16"])
 @pytest.mark.parametrize(
-    ("split_k", "grid", "K", "expected"),
+    ("constants", "grid", "K", "expected"),
     [
-        (8, (4, 8, 1), 4096, 8),
-        (8, (32, 1, 1), 4096, 8),
-        (60000, (1, 1, 1), 4096, 1),
-        (60000, (4, 60000, 1), 4096, 16),
-        (16, (4, 1, 1), 4096, 1),
-        (16, (4, 3, 1), 4096, 3),
-        (16, (7, 1, 1), 4096, 1),
-        (8, (4, 8, 1), 64, 4),
-        (8, (4, 8, 1), 16, 1),
-        (8, (4, 8, 1), 8, 1),
-        (1, (4, 8, 1), 4096, 1),
+        *(({**TILED, "SPLIT_K": split_k}, grid, K, expected) for split_k, grid, K, expected in (
+            (8, (4, 8, 1), 4096, 8),
+            (8, (32, 1, 1), 4096, 8),
+            (60000, (1, 1, 1), 4096, 1),
+            (60000, (4, 60000, 1), 4096, 16),
+            (16, (4, 1, 1), 4096, 1),
+            (16, (4, 3, 1), 4096, 3),
+            (16, (7, 1, 1), 4096, 1),
+            (8, (4, 8, 1), 64, 4),
+            (8, (4, 8, 1), 16, 1),
+            (8, (4, 8, 1), 8, 1),
+            (1, (4, 8, 1), 4096, 1),
+            *((no_number, (4, 16, 1), 4096, 1) for no_number in (True, 0, -3, 2.0, "8", None)))),
+        ({"SPLIT_K": 12}, (1, 1, 1), 4096, 1),  # without tile sizes programs are counted
+        ({"SPLIT_K": 12}, (3, 2, 1), 4096, 6),
     ],
 )
-def test_split_k_counts_for_the_slices_that_were_launched(lab, split_k, grid, K, expected):
-    assert counting(lab, {**TILED, "SPLIT_K": split_k}, grid, K=K) == expected
-
-
-def test_without_tile_sizes_programs_are_counted():
-    assert counting("w8a8", {"SPLIT_K": 12}, (1, 1, 1)) == 1
-    assert counting("w8a8", {"SPLIT_K": 12}, (3, 2, 1)) == 6
+def test_split_k_counts_for_the_slices_that_were_launched(lab, constants, grid, K, expected):
+    assert counting(lab, constants, grid, K=K) == expected
 
 
 @pytest.mark.parametrize("split_k", [2, 2049])
@@ -250,11 +249,6 @@ def test_dds_knows_no_split_k(split_k):
     assert not arrives_zeroed(get_lab("dds"), config)
     assert arrives_zeroed(get_lab("w8a8"), config)
     assert not arrives_zeroed(get_lab("w8a8"), replace(config, constants={"SPLIT_K": 1}))
-
-
-@pytest.mark.parametrize("value", [True, 0, -3, 2.0, "8", None])
-def test_a_split_k_that_is_no_number_of_slices_widens_nothing(value):
-    assert counting("w8a8", {**TILED, "SPLIT_K": value}, (4, 16, 1)) == 1
 
 
 # ---------------------------------------------------------------- the document
