@@ -53,7 +53,7 @@ def bounds(run: Run, program: int, inside: int) -> Bounds | None:
     steers = [node for node in mine if node.op in STEERS and node.line in head]
     if steers and steers[0].op == "range":
         start, stop, step = steers[0].inputs
-        return Bounds(start, stop, step, _number(run, step), loop.lineno)
+        return Bounds(start, stop, step, number_of(run, step), loop.lineno)
     return _of_tests(run, [run.tape.nodes[node.inputs[0]] for node in steers[:2]], loop.lineno)
 
 
@@ -62,13 +62,13 @@ def _of_tests(run: Run, tests: Sequence[Node], line: int) -> Bounds | None:
     if len(tests) < 2 or any(test.op[-2:] not in ("LT", "GT", "NE", "LE", "GE") for test in tests):
         return None
     pairs = list(zip(*(test.inputs for test in tests), strict=True))
-    stays = [one for one, other in pairs if one == other or _number(run, one) == _number(run, other)]
+    stays = [one for one, other in pairs if one == other or number_of(run, one) == number_of(run, other)]
     moves = [pair for pair in pairs if pair[0] not in stays]
     if len(stays) != 1 or len(moves) != 1:
         return None
     (first, second), end = moves[0], run.tape.nodes[stays[0]]
     down = end.op not in GIVEN and not end.inputs  # to a number that stands there: how often is what it begins with
-    by, strict = _number(run, second) - _number(run, first), tests[0].op[-2:] not in ("LE", "GE")
+    by, strict = number_of(run, second) - number_of(run, first), tests[0].op[-2:] not in ("LE", "GE")
     return Bounds(first, first if down else end.number, second, by, line, strict)
 
 
@@ -89,7 +89,7 @@ def line_of_bound(run: Run, program: int, inside: int, which: str, right: Contai
     return line_of_alias(run.text, loop, ("start", "stop", "step").index(which)) or found.line
 
 
-def _number(run: Run, number: int) -> int:
+def number_of(run: Run, number: int) -> int:
     return int(run.provenance.values(number).reshape(-1)[0])
 
 
@@ -145,7 +145,7 @@ def _of_this_slice(run: Run, part: Products, numbers: set[int]) -> set[int]:
 def _of_all_tiles(run: Run, stop: int, depth: int) -> set[int]:
     """What the number of all tiles along K, before they are shared out, was made of."""
     made, tiles = behind(run, stop), -(-run.sizes[2] // depth)
-    right = [one.number for one in made if one.op not in GIVEN and _number(run, one.number) == tiles]
+    right = [one.number for one in made if one.op not in GIVEN and number_of(run, one.number) == tiles]
     return {node.number for number in right for node in behind(run, number)}
 
 

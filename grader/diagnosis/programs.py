@@ -19,7 +19,7 @@ from grader.diagnosis.definition import (
     numbers_behind,
 )
 from grader.diagnosis.fit import fit, named
-from grader.diagnosis.looping import line_of_bound
+from grader.diagnosis.looping import bounds, line_of_bound, number_of
 from grader.diagnosis.mending import line_of_lack, line_of_mask
 from grader.diagnosis.observation import Observation, place_in, span
 from grader.diagnosis.provenance import FAR, Array, Untraceable
@@ -269,18 +269,23 @@ def _never_launched(run: Run, tiles: TileMap) -> str:
 
 def _line(run: Run, tiles: TileMap) -> int | None:
     """Where the number of the tile was computed along the axis whose tiles are not all there, rows first."""
+    stores = [store for program in run.tape.programs for store in stores_to_output(run, program)]
+    whole = all(store.active.any() for store in stores)  # none beyond Y
     idle = len(tiles.by_program) < math.prod(run.grid) == math.prod(tiles.count) * run.config.split_k
-    if line := line_of_idle(run) if idle else None:
+    if line := line_of_idle(run) if idle and whole else None:
         return line
     axes = store_axes(tiles.store, run.strides) or (None, None)
-    stores = [store for program in run.tape.programs for store in stores_to_output(run, program)]
     corners = [[int(one[0]) for one in places_in_output(run, store)[:2]] for store in stores]  # those beyond Y, too
     made = []
     for axis in (0, 1):
         met = {tile[axis] for tile in tiles.stored} | {corner[axis] // tiles.size[axis] for corner in corners}
         made.append(met == set(range(tiles.count[axis])))
-    if all(made) and not any(len(who) > 1 for who in tiles.stored.values()):  # of a loop over tiles
-        line = line_of_bound(run, next(iter(run.tape.programs)), tiles.store.line or 0, "stop")
+    if whole and not any(len(who) > 1 for who in tiles.stored.values()):  # a loop over tiles makes too few
+        first, at = next(iter(run.tape.programs)), tiles.store.line or 0
+        found = bounds(run, first, at)
+        wide = found is not None and found.by > math.prod(run.grid)  # beyond what the other programs begin with
+        if wide or found is None or number_of(run, found.stop) < math.prod(tiles.count):
+            line = line_of_bound(run, first, at, "step" if wide else "stop")
     return line or _line_of_corner(run, made.index(False) if sum(made) < 2 else 0, axes, apart=sum(made) == 1)
 
 

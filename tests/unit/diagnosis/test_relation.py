@@ -237,6 +237,8 @@ def test_a_scale_is_followed_by_the_way_that_the_number_came():
         ("w4a16_x03", "all_tails", 60, "the word of W[1, 0:8] is multiplied"),  # where rows and k came to lie along one axis
         ("dds_x09", "rectangular", 51, "X[1, 0] is multiplied"),  # the same, of three axes
         ("dds_x07", "rectangular", 30, "128:256, 288:320 is never multiplied for Y[0, 0]"),  # of the first tile, not of what follows
+        ("w4a16_x10", "all_tails", 71, "columns 64:88 of Y"),  # by more than there are programs, and not where the tile's columns are made
+        ("w8a8_w04", "rounding", 23, "columns 192:528 of Y"),  # for programs have tiles beyond Y, and their loop is long enough
     ],
 )
 def test_of_one_mistake_one_thing_is_said_and_its_line(name, case, line, words):
