@@ -204,7 +204,7 @@ def line_of_step(run: Run, first: Node, second: Node, right: Container[int] = ()
     ]
     carried = [node for node in left if not before.isdisjoint(node.inputs)]
     line = (carried or left or [second])[0].line if fresh else None
-    if line and first.line and first.line == second.line and first.line.caller not in (None, line.caller):
+    if line and first.line and first.line == second.line and line.caller not in (None, first.line.caller):
         return line.caller  # what a helper did right in its first call is not its mistake
     return line
 
