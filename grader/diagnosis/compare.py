@@ -42,14 +42,7 @@ def compare(run: Run) -> list[Observation]:
     found = placed if strides else [*found, *placed]
     if any(one.aspect == "order" for one in placed):  # nothing else of a tile is certain before
         return first_of_each(found)
-    of_programs: list[Observation] = []
-    astray: set[int] = set()
-    for (stores, _), products in zip(followed, moved, strict=True):
-        with contextlib.suppress(Untraceable):
-            seen = _of_program(run, stores, products)
-            # where a tile is astray, the program's next one may begin astray
-            of_programs += [one for one in seen if one.column not in PLACES or products.program not in astray]
-            astray |= {products.program for one in seen if one.column in PLACES}
+    of_programs = _of_programs(run, [stores for stores, _ in followed], moved)
     mixing = {one.program for one in of_programs if one.aspect in MIXED}  # whose tiles lack what others have too much
     found += [one for one in of_programs if one.column == "sum" or one.program not in mixing]
     if run.ended and run.config.split_k > 1 and not any(one.column in ("rows", "k", "store") for one in found):
@@ -57,6 +50,18 @@ def compare(run: Run) -> list[Observation]:
             run, found, [_with_lost(run, at, one) for (at, _), one in zip(followed, moved, strict=True)]
         )
     return first_of_each(_without_repeated(found))
+
+
+def _of_programs(run: Run, stores: list[list[Node]], followed: list[Products]) -> list[Observation]:
+    """What deviates in each tile; where one is astray, nothing is said of the places of the program's next ones, which may begin there."""
+    found: list[Observation] = []
+    astray: set[int] = set()
+    for own, products in zip(stores, followed, strict=True):
+        with contextlib.suppress(Untraceable):
+            seen = _of_program(run, own, products)
+            found += [one for one in seen if one.column not in PLACES or products.program not in astray]
+            astray |= {products.program for one in seen if one.column in PLACES}
+    return found
 
 
 def _without_repeated(found: list[Observation]) -> list[Observation]:

@@ -183,20 +183,9 @@ def made_with(nodes: Sequence[Node], given: Asked) -> list[Node]:
 
 def line_of_step(run: Run, first: Node, second: Node, right: Container[int] = ()) -> int | None:
     """Where an address moves on from one iteration to the next: the first of what the second access was made of, and the first access
-    was not, that goes on with something older, else the first of all; what is made again of the same does not. None where it does not move
-    on."""
-    same: dict[int, int] = {}
-
-    def made_of(node: Node) -> tuple[object, ...]:
-        return node.op, node.line, tuple(same.get(i, i) for i in node.inputs)
-
+    was not, that goes on with something older, else the first of all. None where it does not move on."""
     before = {node.number for node in address_nodes(run, first)}
-    made = {made_of(node): node.number for node in address_nodes(run, first)}
-    fresh = [node for node in address_nodes(run, second) if node.number not in before and node.line is not None]
-    for node in fresh:
-        if node.inputs and node.op != "loop_variable" and made_of(node) in made:
-            same[node.number] = made[made_of(node)]
-    fresh = [node for node in fresh if node.number not in same]
+    fresh = _fresh(address_nodes(run, first), address_nodes(run, second))
     left = [
         node
         for node in fresh
@@ -207,6 +196,21 @@ def line_of_step(run: Run, first: Node, second: Node, right: Container[int] = ()
     if line and first.line and first.line == second.line and line.caller not in (None, first.line.caller):
         return line.caller  # what a helper did right in its first call is not its mistake
     return line
+
+
+def _fresh(before: Sequence[Node], after: Sequence[Node]) -> list[Node]:
+    """What an address was made of that an earlier one was not: neither the nodes themselves, nor what a line made again of the same."""
+    same: dict[int, int] = {}
+
+    def made_of(node: Node) -> tuple[object, ...]:
+        return node.op, node.line, tuple(same.get(i, i) for i in node.inputs)
+
+    known = {made_of(node): node.number for node in before}
+    for node in after:
+        if node.inputs and node.op != "loop_variable" and made_of(node) in known:
+            same[node.number] = known[made_of(node)]
+    numbers = same.keys() | {node.number for node in before}
+    return [node for node in after if node.number not in numbers and node.line is not None]
 
 
 def start_of_sum(run: Run, number: int) -> int | None:
