@@ -12,17 +12,7 @@ from functools import cached_property
 
 import numpy as np
 
-from grader.diagnosis.definition import (
-    address_nodes,
-    in_one_loop,
-    inside_loop,
-    line_of_exchange,
-    line_of_step,
-    loop_around,
-    loops_around,
-    mask_nodes,
-    numbers_behind,
-)
+from grader.diagnosis.definition import address_nodes, inside_loop, line_of_step, mask_nodes, numbers_behind
 from grader.diagnosis.fit import fit, named
 from grader.diagnosis.lookups import check_index
 from grader.diagnosis.looping import line_of_bound
@@ -30,6 +20,8 @@ from grader.diagnosis.mending import line_of_operand, line_of_operands_mask, lin
 from grader.diagnosis.observation import Observation, span
 from grader.diagnosis.provenance import Array
 from grader.diagnosis.relation import Products, Run, Side, element, first_of, index_elements, load_of, needed_of
+from grader.diagnosis.reordering import line_of_exchange
+from grader.diagnosis.statements import in_one_loop, loop_around, loops_around
 from grader.diagnosis.tape import Node
 
 

@@ -14,7 +14,6 @@ from grader.diagnosis.definition import (
     line_of_condition,
     line_of_idle_product,
     line_of_skip,
-    loops_around,
     numbers_behind,
 )
 from grader.diagnosis.fit import named
@@ -24,6 +23,7 @@ from grader.diagnosis.mending import line_of_operands_mask, line_of_place
 from grader.diagnosis.observation import Number, Observation, place_in, plain, span
 from grader.diagnosis.provenance import Array
 from grader.diagnosis.relation import Products, Run, Side, element, load_of, needed_of
+from grader.diagnosis.statements import loops_around
 from grader.diagnosis.stores import stores_to_output
 
 

@@ -4,7 +4,7 @@
 is, the nearest to the use; where nothing is left the use itself is, the load, store or product.
 
 The tape leads back from a load or a store along what its addresses, its mask and its values were made of, and from a loop or a
-condition along what it goes by. The text tells which statement stands inside which, and what is assigned in a line; nothing else.
+condition along what it goes by. Which statement stands inside which is told by `statements`.
 """
 
 from __future__ import annotations
@@ -12,24 +12,18 @@ from __future__ import annotations
 import ast
 import contextlib
 from collections.abc import Callable, Container, Iterable, Sequence
-from functools import lru_cache
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
-from grader.diagnosis.provenance import FAR, IDENTITIES, Array, Untraceable, offsets_of
-from grader.diagnosis.tape import MOVES, CalledLine, Node
-from grader.parsing import parse
+from grader.diagnosis.provenance import IDENTITIES, Array, Untraceable
+from grader.diagnosis.statements import Loop, all_of, around, last_line, last_loop, loops_around
+from grader.diagnosis.tape import CalledLine, Node
 
 if TYPE_CHECKING:
-    from grader.diagnosis.relation import Products, Run, Side
+    from grader.diagnosis.relation import Products, Run
 
-Loop = ast.For | ast.While
-Around = Loop | ast.If
-Assigns = ast.Assign | ast.AugAssign | ast.AnnAssign
 Asked = Callable[[Node], bool]
-ORDERS = ("reshape", "trans", "join", "cat", "gather", "split")
-"""Operations that put a tile's elements into another order."""
 STEERS = ("range", "condition")
 """What Python goes by: of a loop start, stop and step, of an `if` or a `while` its test."""
 GIVEN = ("argument", "lost", "get_program_id", "loop_variable")
@@ -252,92 +246,6 @@ def is_cut(run: Run, access: Node) -> bool:
     return any(node.op == "tile" for node in address_nodes(run, access))
 
 
-def line_of_exchange(run: Run, products: Products, side: Side, p: int, access: Node) -> int | None:
-    """Where a load's elements go on to products whose own were loaded too, by another load of the same tile of Y, or lie elsewhere
-    in this one; None where they were not."""
-    wanted = _elements_missed(products, side, p)
-    term, mine = products.flow.terms[int(products.term[p])], run.tape.accesses[products.program]
-    stored = max((node.number for node in mine if node.op == "store" and node.number < term.node), default=-1)
-    loads = (node for node in reversed(mine) if node.op == "load" and stored < node.number < term.node)
-    right = next((load for load in loads if len(wanted) and _brings(run, side, load, wanted)), None)
-    before = np.flatnonzero(products.iteration == products.iteration[p] - 1)
-    stays = any(run.load_of(int(number), side.operand.tensor) is access for number in np.unique(side.node[before]))
-    if right is None or (right.line == access.line and products.iteration[p] and not stays):  # which was right before
-        return None
-    way = behind(run, int(side.node[p]), stop=lambda node: node.number == access.number)
-    orders = [node for node in way if node.op in ORDERS and access.number < node.number]
-    if right is access and orders and _is_transposed(run, products, side, p):
-        return next((node.line for node in reversed(orders) if node.op == "trans"), term.line)
-    if right is access:
-        return next((node.line for node in orders), None)
-    return next((node.line for node in way if access.number in node.inputs and node.op not in MOVES), term.line)
-
-
-def line_of_mixing(run: Run, side: Side, access: Node, p: int) -> int | None:
-    """Where a tile got another order, so that rows and k change along one axis which did not before; None where they do not."""
-    if not _mixes(run, side, int(side.node[p])):
-        return None
-    way = behind(run, int(side.node[p]), stop=lambda node: node is access)
-    orders = (node for node in way if node.op in ORDERS and _mixes(run, side, node.number))
-    return next((node.line for node in orders if not any(_mixes(run, side, i) for i in node.inputs)), None)
-
-
-def _mixes(run: Run, side: Side, number: int) -> bool:
-    """Whether both the rows and the k of an operand's elements change along one axis of a tile."""
-    origin = run.provenance.origin(number, side.operand.tensor)
-    if origin is None:
-        return False
-    along = side.operand.place(run.problem, offsets_of(origin))
-    there = [(origin >= 0) & (np.roll(origin, -1, axis) >= 0) for axis in range(origin.ndim)]
-    return any(
-        all(((np.roll(one, -1, axis) != one) & there[axis]).any() for one in along) for axis in range(origin.ndim)
-    )
-
-
-def _is_transposed(run: Run, products: Products, side: Side, p: int) -> bool:
-    """Whether the rows of an operand lie along the axis that its multiplication sums over, and k along the other one."""
-    origin = run.provenance.origin(int(side.node[p]), side.operand.tensor, masked=False)
-    if origin is None or origin.ndim != 2 or (origin < 0).any():
-        return False
-    rows, k = side.operand.place(run.problem, offsets_of(origin))
-    summed = 1 if side is products.left else 0
-    return (
-        changing_axis(rows) == summed and (np.diff(rows, axis=1 - summed) == 0).all() and changing_axis(k) == 1 - summed
-    )
-
-
-def line_of_laying(run: Run, load: Node, number: int) -> int | None:
-    """Where what was loaded was laid along an axis of what it is used for, else where it is first used, on its way to a node; None where
-    it comes there as it is."""
-    way = made_with(behind(run, number), lambda node: node is load)[1:]
-    laid = (node.line for node in way if node.op == "expand_dims")
-    return next(laid, None) or next((node.line for node in way if node.op not in MOVES), None)
-
-
-def line_of_moved(run: Run, store: Node) -> int | None:
-    """Where the sums that a store takes were last brought into another order; None where they never were."""
-    after = behind(run, store.inputs[0], stop=run.provenance.is_product)
-    return next((node.line for node in after[::-1] if node.op in ORDERS and run.provenance.carries(node.number)), None)
-
-
-def _elements_missed(products: Products, side: Side, p: int) -> Array:
-    """The elements, as numbers of row and k, that an operand should have brought to a product's multiplication; none where it did."""
-    here = products.term == products.term[p]
-    other = products.right if side is products.left else products.left
-    alive, unit = (other.live & products.alive)[:, here], max(side.operand.unit, 1)
-    wanted: Array = (products.rows(side)[:, None] * FAR + other.k[:, here] // unit)[alive]
-    brought = (side.row * FAR + side.k // unit)[:, here][alive]
-    return wanted[:0] if np.array_equal(brought, wanted) else wanted
-
-
-def _brings(run: Run, side: Side, load: Node, wanted: Array) -> bool:
-    """Whether a load has all of these elements of an operand."""
-    if load.tensor != side.operand.tensor:
-        return False
-    rows, k = side.operand.place(run.problem, load.offsets[load.active])
-    return bool(np.isin(wanted, rows * FAR + k // max(side.operand.unit, 1)).all())
-
-
 # ---- what Python goes by: loops and conditions, whose bounds and tests the tape has too
 
 
@@ -355,12 +263,14 @@ def line_of_alias(text: str, loop: Loop, place: int) -> int | None:
 
 def line_of_pointer(text: str, load: Node) -> int | None:
     """The same of a pointer of which a load takes an element as it is."""
-    calls = (one for one in _all(text, ast.Call) if one.lineno == load.line and ast.unparse(one.func).endswith("load"))
+    calls = (
+        one for one in all_of(text, ast.Call) if one.lineno == load.line and ast.unparse(one.func).endswith("load")
+    )
     return next((_line_of_other_name(text, ast.unparse(one.args[0])) for one in calls if one.args), None)
 
 
 def _line_of_other_name(text: str, name: str | None) -> int | None:
-    found = [one for one in _all(text, ast.Assign) if ast.unparse(one.targets[0]) == name]
+    found = [one for one in all_of(text, ast.Assign) if ast.unparse(one.targets[0]) == name]
     return found[0].lineno if len(found) == 1 and isinstance(found[0].value, ast.Name) else None
 
 
@@ -372,7 +282,9 @@ def line_of_idle(run: Run) -> int | None:
     others = {one for program in storing & met.keys() for one in met[program].items()}
     idle = (list(mine.items()) for program, mine in met.items() if program not in storing)
     line = next((line for mine in idle for line, went in reversed(mine) if (line, went) not in others), None)
-    calls = (one.lineno for one in _all(run.text, ast.Call) if ast.unparse(one.func).endswith(("store", "atomic_add")))
+    calls = (
+        one.lineno for one in all_of(run.text, ast.Call) if ast.unparse(one.func).endswith(("store", "atomic_add"))
+    )
     inside = (one for one in calls if line in [loop.lineno for loop in loops_around(run.text, one)])
     return next(inside, line) if not storing else line
 
@@ -414,7 +326,7 @@ def _conditions_passed(run: Run, begin: int, end: int) -> set[int | None]:
 def line_of_condition(run: Run, line: int, beside: int) -> int | None:
     """Where the condition under which a line runs, and not the line beside, was made."""
     for block in around(run.text, line):
-        if not isinstance(block, ast.For) and not block.lineno < beside <= _last(block):
+        if not isinstance(block, ast.For) and not block.lineno < beside <= last_line(block):
             tests = (node for node in run.tape.nodes if node.op == "condition" and node.line == block.lineno)
             return next((line_of_maker(run, test.inputs[0], test) for test in tests), block.lineno)
     return None
@@ -431,96 +343,11 @@ def line_of_idle_product(run: Run, lines: Sequence[CalledLine | None]) -> int | 
     ran = {at for node in run.tape.nodes if node.line is not None for at in (node.line, node.line.caller)}
     helpers = {
         block.name
-        for block in _all(run.text, ast.FunctionDef)
-        if any(line and line.caller and block.lineno <= line <= _last(block) for line in lines)
+        for block in all_of(run.text, ast.FunctionDef)
+        if any(line and line.caller and block.lineno <= line <= last_line(block) for line in lines)
     }
-    for call in _all(run.text, ast.Call):
+    for call in all_of(run.text, ast.Call):
         name = getattr(call.func, "id", None) or getattr(call.func, "attr", None)
         if name in (helpers or {"dot"}) and call.lineno not in ran:
             return line_of_skip(run, call.lineno)
     return None
-
-
-# ---- which statements stand in which, and what they call things, as the text has it
-
-
-@lru_cache(16)
-def variables_of(text: str) -> dict[int, str]:
-    """For each line of a module's text: the name that is assigned by the statement that stands there, "" for several."""
-    found: dict[int, str] = {}
-    for one in sorted(_all(text, Assigns), key=lambda node: node.lineno):
-        targets = one.targets if isinstance(one, ast.Assign) else [one.target]
-        name = targets[0].id if len(targets) == 1 and isinstance(targets[0], ast.Name) else ""
-        found.update(dict.fromkeys(range(one.lineno, _last(one) + 1), name))
-    return found
-
-
-def line_in_block_pointer(text: str, line: CalledLine, name: str, place: int) -> int:
-    """Where an argument, by its name and place, of a block pointer stands that is made in a line; that line where none is."""
-    for call in _all(text, ast.Call):
-        if call.lineno == line and ast.unparse(call.func).endswith("make_block_ptr"):
-            given = [one.value for one in call.keywords if one.arg == name] or call.args[place : place + 1]
-            found = CalledLine(given[0].lineno if given else line)
-            found.caller = line.caller
-            return found
-    return line
-
-
-def line_of_result(text: str, name: str) -> int | None:
-    """Where a function of this name says what it returns."""
-    for node in _all(text, (ast.FunctionDef, Assigns)):
-        if isinstance(node, ast.FunctionDef) and node.name == name:
-            return max((one.lineno for one in ast.walk(node) if isinstance(one, ast.Return)), default=node.lineno)
-        if isinstance(node, ast.Assign) and ast.unparse(node.targets[0]) == name:
-            return node.lineno
-    return None
-
-
-@lru_cache(1024)
-def around(text: str, line: int) -> list[Around]:
-    """The loops and conditions that a line stands in, the innermost first."""
-    return sorted((one for one in _all(text, Around) if one.lineno < line <= _last(one)), key=lambda one: -one.lineno)
-
-
-def loops_around(text: str, line: int) -> list[Loop]:
-    """All loops around a line, the innermost first."""
-    return [node for node in around(text, line) if isinstance(node, Loop)]
-
-
-def loop_around(text: str, line: int) -> Loop | None:
-    """The innermost loop around a line, one that runs a written number of times only where there is no other."""
-    loops = loops_around(text, line)
-    return next((loop for loop in loops if not _unrolled(loop)), next(iter(loops), None))
-
-
-def in_one_loop(text: str, line: int, called: int | None, stored: int | None) -> bool:
-    """Whether a line, or the line that called its function, runs once an iteration of one loop: of the loops that do not hold the
-    store there is one, and not one of a written number of rounds. Then the line's n-th run is that loop's n-th iteration."""
-    outside = {loop.lineno for loop in loops_around(text, stored or 0)}
-    loops = {loop.lineno: loop for at in (line, called) if at for loop in loops_around(text, at)}
-    inside = [loop for number, loop in loops.items() if number not in outside]
-    return len(inside) == 1 and not _unrolled(inside[0])
-
-
-def _unrolled(loop: Loop) -> bool:
-    """Whether a loop's number of rounds is written down: tl.static_range, or a range of numbers alone."""
-    if isinstance(loop, ast.While):
-        return False
-    given = getattr(loop.iter, "args", [loop.iter])
-    named = any(isinstance(one, ast.Name) for part in given for one in ast.walk(part))
-    return not named or ast.unparse(getattr(loop.iter, "func", loop.iter)).endswith("static_range")
-
-
-def last_loop(text: str, line: int) -> Loop | None:
-    """The last loop that ends above a line."""
-    return max((node for node in _all(text, Loop) if _last(node) < line), key=lambda node: node.lineno, default=None)
-
-
-@lru_cache(64)
-def _all(text: str, kind: Any) -> list[Any]:
-    """Every node of a kind in a module."""
-    return [node for node in ast.walk(parse(text)) if isinstance(node, kind)]
-
-
-def _last(node: ast.stmt | ast.expr) -> int:
-    return node.end_lineno or node.lineno

@@ -14,10 +14,11 @@ import torch
 
 from grader.diagnosis.catalogue import Catalogue, load
 from grader.diagnosis.compare import compare, unreadable
-from grader.diagnosis.definition import address_nodes, line_of_result, variables_of
+from grader.diagnosis.definition import address_nodes
 from grader.diagnosis.observation import Observation, first_of_each
 from grader.diagnosis.provenance import Provenance
 from grader.diagnosis.relation import Run
+from grader.diagnosis.statements import line_of_result, variables_of
 from grader.diagnosis.stores import holding_wrong
 from grader.diagnosis.tape import parse
 from grader.diagnosis.walking import walk

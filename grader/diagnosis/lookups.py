@@ -6,17 +6,11 @@ from collections.abc import Callable
 
 import numpy as np
 
-from grader.diagnosis.definition import (
-    address_nodes,
-    line_of_exchange,
-    line_of_pointer,
-    line_of_step,
-    line_to_blame,
-    pointers_of,
-)
+from grader.diagnosis.definition import address_nodes, line_of_pointer, line_of_step, line_to_blame, pointers_of
 from grader.diagnosis.mending import line_of_place
 from grader.diagnosis.observation import Observation
 from grader.diagnosis.relation import Products, Run, Side, element, first_of, index_elements, load_of
+from grader.diagnosis.reordering import line_of_exchange
 from grader.diagnosis.tape import Node
 
 

@@ -19,7 +19,6 @@ from grader.diagnosis.definition import (
     line_of_alias,
     line_of_base,
     line_to_blame,
-    loop_around,
     made_with,
     nodes_behind_axis,
     numbers_behind,
@@ -27,6 +26,7 @@ from grader.diagnosis.definition import (
 from grader.diagnosis.mending import lanes_in, line_of_lack, mending
 from grader.diagnosis.provenance import Array
 from grader.diagnosis.relation import Products, Run, load_of, needed_of
+from grader.diagnosis.statements import loop_around
 from grader.diagnosis.tape import Node
 
 

@@ -20,15 +20,14 @@ from grader.diagnosis.definition import (
     behind,
     is_brought,
     is_cut,
-    line_in_block_pointer,
-    line_of_exchange,
-    line_of_mixing,
     made_with,
     mask_nodes,
     numbers_behind,
 )
 from grader.diagnosis.provenance import FAR, IDENTITIES, Array, Provenance, Untraceable, lanes_before, spread
 from grader.diagnosis.relation import Products, Run, Side, index_elements, load_of, needed_of
+from grader.diagnosis.reordering import line_of_exchange, line_of_mixing
+from grader.diagnosis.statements import line_in_block_pointer
 from grader.diagnosis.stores import places_in_output, stores_to_output
 from grader.diagnosis.tape import MOVES, Node
 
@@ -327,12 +326,11 @@ def line_of_place(
     """Where an operand came to another place than its own, in the first product that shows it: where the wrong one of two is used, or where
     its elements' addresses were made."""
     access = run.load_of(int(side.node[p]), side.operand.tensor)
-    exchanged = (
-        None
-        if access is None
-        else line_of_mixing(run, side, access, p) or line_of_exchange(run, products, side, p, access)
-    )
-    return exchanged or line_of_operand(run, products, side, p, _lacks(run, products, side), right)
+    if access is not None:
+        moved = line_of_mixing(run, side, access, p) or line_of_exchange(run, products, side, p, access)
+        if moved is not None:
+            return moved
+    return line_of_operand(run, products, side, p, _lacks(run, products, side), right)
 
 
 def line_of_operand(

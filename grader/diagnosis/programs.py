@@ -11,19 +11,14 @@ from functools import lru_cache
 
 import numpy as np
 
-from grader.diagnosis.definition import (
-    line_of_base,
-    line_of_idle,
-    line_of_moved,
-    nodes_behind_axis,
-    numbers_behind,
-)
+from grader.diagnosis.definition import line_of_base, line_of_idle, nodes_behind_axis, numbers_behind
 from grader.diagnosis.fit import fit, named
 from grader.diagnosis.looping import bounds, line_of_bound, number_of
 from grader.diagnosis.mending import line_of_lack, line_of_mask
 from grader.diagnosis.observation import Observation, place_in, span
 from grader.diagnosis.provenance import FAR, Array, Untraceable
 from grader.diagnosis.relation import Products, Run, Side, load_of, products_of, replaced, sample
+from grader.diagnosis.reordering import line_of_moved
 from grader.diagnosis.stores import first_store, places_in_output, store_axes, stores_to_output
 from grader.diagnosis.tape import Node
 

@@ -14,11 +14,11 @@ from typing import Any
 
 import numpy as np
 
-from grader.diagnosis.definition import in_one_loop
 from grader.diagnosis.flow import Flow, Multiplied, Term
 from grader.diagnosis.following import follow, with_lost
 from grader.diagnosis.observation import Observation
 from grader.diagnosis.provenance import MIXED, NONE, OFFSET, Array, Provenance, Untraceable, merge, offsets_of
+from grader.diagnosis.statements import in_one_loop
 from grader.diagnosis.stores import places_in_output
 from grader.diagnosis.tape import Node, Tape
 from grader.labs import Lab

@@ -7,12 +7,13 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 
-from grader.diagnosis.definition import line_of_laying, line_of_value, numbers_behind
+from grader.diagnosis.definition import line_of_value, numbers_behind
 from grader.diagnosis.history import digits, line_of_change, sentence_of, way
 from grader.diagnosis.mending import lanes_in, line_of_lack, line_of_mask, right_numbers
 from grader.diagnosis.observation import Observation, plain
 from grader.diagnosis.provenance import Array, offsets_of
 from grader.diagnosis.relation import Products, Run, Side, factor_elements, held_elements, holder, load_of
+from grader.diagnosis.reordering import line_of_laying
 from grader.labs.expected import Scale, elements
 
 CLOSE = 4e-3

@@ -7,10 +7,11 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from grader.diagnosis.definition import behind, line_of_condition, line_of_value, loops_around, start_of_sum
+from grader.diagnosis.definition import behind, line_of_condition, line_of_value, start_of_sum
 from grader.diagnosis.observation import Observation, plain
 from grader.diagnosis.provenance import Array
 from grader.diagnosis.relation import Products, Run
+from grader.diagnosis.statements import loops_around
 from grader.diagnosis.stores import places_in_output
 from grader.diagnosis.tape import Node
 from grader.diagnosis.values import makes_up, sums_of_left

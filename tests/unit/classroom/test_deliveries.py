@@ -246,7 +246,7 @@ DELIVERIES = {
     ),
     "folders, archives, and what is neither": (
         {"ann/w8a8.py": A, "ben/readme.txt": "", "cat/h.zip": {"h/w8a8.py": A, "__MACOSX/w8a8.py": "?"}, "dan.zip": {"w8a8.py": A},
-         "eve.zip": b"PK\x03\x04 broken", "fay/k/work.tar.gz": "", "gus/k/work.rar": "", "hal/k/w8a8.txt": A, "ivy/work/my/W8A8.PY": A},
+         "eve.zip": b"PK\x03\x04 broken", "fay/k/work.tar.gz": "", "gus/k/work.rar": "", "hal/k/w8a8.txt": A, "ivy/own/my/W8A8.PY": A},
         {"ann": ("a",), "ben": ("", f"ben holds readme.txt {NO_WORK}"), "cat": ("a",), "dan": ("a",),
          "eve": ("", "refused: eve.zip is not a readable zip archive (File is not a zip file); download it again, or ask for a new one"),
          **{who: ("", f"k holds {name} {NO_WORK}") for who, name in (("fay", "work.tar.gz"), ("gus", "work.rar"), ("hal", "w8a8.txt"))},

@@ -1,0 +1,100 @@
+"""Which statements stand in which, and what they call things, as a module's text has it."""
+
+from __future__ import annotations
+
+import ast
+from functools import lru_cache
+from typing import Any
+
+from grader.diagnosis.tape import CalledLine
+from grader.parsing import parse
+
+Loop = ast.For | ast.While
+Around = Loop | ast.If
+Assigns = ast.Assign | ast.AugAssign | ast.AnnAssign
+
+
+@lru_cache(16)
+def variables_of(text: str) -> dict[int, str]:
+    """For each line of a module's text: the name that is assigned by the statement that stands there, "" for several."""
+    found: dict[int, str] = {}
+    for one in sorted(all_of(text, Assigns), key=lambda node: node.lineno):
+        targets = one.targets if isinstance(one, ast.Assign) else [one.target]
+        name = targets[0].id if len(targets) == 1 and isinstance(targets[0], ast.Name) else ""
+        found.update(dict.fromkeys(range(one.lineno, last_line(one) + 1), name))
+    return found
+
+
+def line_in_block_pointer(text: str, line: CalledLine, name: str, place: int) -> int:
+    """Where an argument, by its name and place, of a block pointer stands that is made in a line; that line where none is."""
+    for call in all_of(text, ast.Call):
+        if call.lineno == line and ast.unparse(call.func).endswith("make_block_ptr"):
+            given = [one.value for one in call.keywords if one.arg == name] or call.args[place : place + 1]
+            found = CalledLine(given[0].lineno if given else line)
+            found.caller = line.caller
+            return found
+    return line
+
+
+def line_of_result(text: str, name: str) -> int | None:
+    """Where a function of this name says what it returns."""
+    for node in all_of(text, (ast.FunctionDef, Assigns)):
+        if isinstance(node, ast.FunctionDef) and node.name == name:
+            return max((one.lineno for one in ast.walk(node) if isinstance(one, ast.Return)), default=node.lineno)
+        if isinstance(node, ast.Assign) and ast.unparse(node.targets[0]) == name:
+            return node.lineno
+    return None
+
+
+@lru_cache(1024)
+def around(text: str, line: int) -> list[Around]:
+    """The loops and conditions that a line stands in, the innermost first."""
+    return sorted(
+        (one for one in all_of(text, Around) if one.lineno < line <= last_line(one)), key=lambda one: -one.lineno
+    )
+
+
+def loops_around(text: str, line: int) -> list[Loop]:
+    """All loops around a line, the innermost first."""
+    return [node for node in around(text, line) if isinstance(node, Loop)]
+
+
+def loop_around(text: str, line: int) -> Loop | None:
+    """The innermost loop around a line, one that runs a written number of times only where there is no other."""
+    loops = loops_around(text, line)
+    return next((loop for loop in loops if not _unrolled(loop)), next(iter(loops), None))
+
+
+def in_one_loop(text: str, line: int, called: int | None, stored: int | None) -> bool:
+    """Whether a line, or the line that called its function, runs once an iteration of one loop: of the loops that do not hold the
+    store there is one, and not one of a written number of rounds. Then the line's n-th run is that loop's n-th iteration."""
+    outside = {loop.lineno for loop in loops_around(text, stored or 0)}
+    loops = {loop.lineno: loop for at in (line, called) if at for loop in loops_around(text, at)}
+    inside = [loop for number, loop in loops.items() if number not in outside]
+    return len(inside) == 1 and not _unrolled(inside[0])
+
+
+def _unrolled(loop: Loop) -> bool:
+    """Whether a loop's number of rounds is written down: tl.static_range, or a range of numbers alone."""
+    if isinstance(loop, ast.While):
+        return False
+    given = getattr(loop.iter, "args", [loop.iter])
+    named = any(isinstance(one, ast.Name) for part in given for one in ast.walk(part))
+    return not named or ast.unparse(getattr(loop.iter, "func", loop.iter)).endswith("static_range")
+
+
+def last_loop(text: str, line: int) -> Loop | None:
+    """The last loop that ends above a line."""
+    return max(
+        (node for node in all_of(text, Loop) if last_line(node) < line), key=lambda node: node.lineno, default=None
+    )
+
+
+@lru_cache(64)
+def all_of(text: str, kind: Any) -> list[Any]:
+    """Every node of a kind in a module."""
+    return [node for node in ast.walk(parse(text)) if isinstance(node, kind)]
+
+
+def last_line(node: ast.stmt | ast.expr) -> int:
+    return node.end_lineno or node.lineno
