@@ -39,6 +39,7 @@ def GPTQ_MM(
 ):  # fmt: skip
     """Y = x @ w, w[k, n] = scales[g, n] * (q[k, n] - (z[g, n] + 1)) with g = k // group_size.
 
+    Every tensor begins at a multiple of 16 bytes.
     x fp16 [M, K], element (m, k) at m * stride_xm + k * stride_xk; any strides.
     qweight int32 [K/8, N], word (j, n) at j * stride_wk + n * stride_wn, stride_wn being 1.
     Bits 4*i to 4*i + 3 of word (j, n) are q[8*j + i, n], 0 to 15: unsigned.
@@ -254,6 +255,8 @@ class GPTQLinear(torch.nn.Module):
         """
         self._check(x)
         rows = x.reshape(-1, self.in_features)
+        if rows.storage_offset() % 8:  # the kernel is promised a multiple of 16 bytes
+            rows = rows.clone()
         y = torch.empty(rows.shape[0], self.out_features, dtype=torch.float16, device=x.device)
         if rows.shape[0]:
             launch(rows, self.qweight, self.scales, self.qzeros, y)

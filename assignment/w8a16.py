@@ -36,6 +36,7 @@ def W8A16_MM(
 ):  # fmt: skip
     """Y = x @ (qweight * scales[None, :]).
 
+    Every tensor begins at a multiple of 16 bytes.
     x fp16 [M, K], element (m, k) at m * stride_xm + k * stride_xk; any strides.
     qweight int8 [K, N], -128 to 127, the transposed view of a stored [N, K]: stride_wk is 1;
     stride_wn is K or more, a multiple of 16, as is the address of qweight.
@@ -148,6 +149,8 @@ class QuantLinear_w8a16(torch.nn.Module):
         """
         self._check(x)
         rows = x.reshape(-1, self.in_features)
+        if rows.storage_offset() % 8:  # the kernel is promised a multiple of 16 bytes
+            rows = rows.clone()
         y = torch.empty(rows.shape[0], self.out_features, dtype=torch.float16, device=x.device)
         if rows.shape[0]:
             launch(rows, self.qweight.t(), self.scales, y)

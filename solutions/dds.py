@@ -50,6 +50,7 @@ def DDS_MM(
 ):  # fmt: skip
     """Y = x @ W^T for W [N, K] in BSR format with BLOCK x BLOCK blocks, BLOCK = 32.
 
+    Every tensor begins at a multiple of 16 bytes.
     x fp16 [M, K], element (m, k) at m * stride_xm + k * stride_xk; any strides.
     values fp16 [nnz, 32, 32], contiguous:
     values[b, r, c] is W[32 * block_row + r, 32 * col_indices[b] + c].
@@ -265,6 +266,8 @@ class SparseLinear(torch.nn.Module):
         """
         self._check(x)
         rows = x.reshape(-1, self.in_features)
+        if rows.storage_offset() % 8:  # the kernel is promised a multiple of 16 bytes
+            rows = rows.clone()
         y = torch.empty(rows.shape[0], self.out_features, dtype=torch.float16, device=x.device)
         if rows.shape[0]:
             launch(rows, self.values, self.crow_indices, self.col_indices, y)

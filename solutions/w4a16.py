@@ -109,6 +109,7 @@ def W4A16_MM(
 ):  # fmt: skip
     """Y = x @ (q * scales[None, :]), q [K, N] being the int4 matrix that qweight packs along K.
 
+    Every tensor begins at a multiple of 16 bytes.
     x fp16 [M, K], element (m, k) at m * stride_xm + k * stride_xk; any strides.
     qweight int32 [K/8, N], word (j, n) at j * stride_wk + n * stride_wn, stride_wn being 1.
     Bits 4*i to 4*i + 3 of word (j, n) are q[8*j + i, n] in two's complement, so -8 to 7: a plain
@@ -328,6 +329,8 @@ class QuantLinear_w4a16(torch.nn.Module):
         """
         self._check(x)
         rows = x.reshape(-1, self.in_features)
+        if rows.storage_offset() % 8:  # the kernel is promised a multiple of 16 bytes
+            rows = rows.clone()
         y = torch.empty(rows.shape[0], self.out_features, dtype=torch.float16, device=x.device)
         if rows.shape[0]:
             launch(rows, self.qweight, self.scales, y)

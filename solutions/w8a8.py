@@ -62,6 +62,7 @@ def W8A8_MM(
 ):  # fmt: skip
     """Y = (q_x @ qweight) * input_scale[:, None] * weight_scale[None, :].
 
+    Every tensor begins at a multiple of 16 bytes.
     x fp16 [M, K], element (m, k) at m * stride_xm + k * stride_xk; any strides.
     qweight int8 [K, N], the transposed view of a stored [N, K]: stride_wk is 1, stride_wn is K.
     input_scale fp32 [M]; weight_scale fp32 [N].
@@ -268,6 +269,8 @@ class QuantizedLinear_w8a8(torch.nn.Module):
         """
         self._check(x)
         rows = x.reshape(-1, self.in_features)
+        if rows.storage_offset() % 8:  # the kernel is promised a multiple of 16 bytes
+            rows = rows.clone()
         y = torch.empty(rows.shape[0], self.out_features, dtype=torch.float16, device=x.device)
         if rows.shape[0]:
             launch(rows, self.qweight.t(), input_scales(rows), self.weight_scale, y)

@@ -129,7 +129,7 @@ def with_binaries(lab: Lab, source: KernelSource, bundle: KernelBundle, options:
 
 
 def assignments(lab: Lab, bundle: KernelBundle, *, compiled: bool = True) -> dict[str, tuple[int, ...]]:
-    """Which configs each correctness case runs with: those that compile, in turn; where the case says so all of them, or all that
+    """Which configs each correctness case runs with: those that compile, in turn; where the case says so three of them, all, or all that
     make at most MANY programs of it.
 
     compiled=False: before anything was compiled, as if every config did.
@@ -138,6 +138,8 @@ def assignments(lab: Lab, bundle: KernelBundle, *, compiled: bool = True) -> dic
     assigned = {}
     for number, case in enumerate(lab.cases):
         chosen = () if case.configs == "one" else working
+        if case.configs == "three" and len(working) > 3:
+            chosen = working[0], working[len(working) // 2], working[-1]
         if case.configs == "most":
             chosen = tuple(index for index in working if _programs(bundle, case.name, index) <= MANY)
         assigned[case.name] = chosen or (working[number % len(working)],)

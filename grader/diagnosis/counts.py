@@ -191,7 +191,7 @@ def _missing(run: Run, parts: Sequence[Products], e: int, missing: Array, where:
     for part, side in sides:
         at = int(np.flatnonzero((part.m == one.m[e]) & (part.n == one.n[e]))[0])
         unit, words = side.operand.unit, side.k[at] // side.operand.unit
-        masked = _left_out(run, part, side)[at]
+        masked = _left_out(run, part, side)[at] & (side.row[at] == part.rows(side)[at])
         found = masked & ~np.isin(words, missing // unit) & (side.k[at] < run.sizes[2])
         masked &= ~np.isin(part.lane, part.lane[found])  # lanes whose k another tile has are left out as they should be
         if np.isin(missing // unit, words[masked]).all():

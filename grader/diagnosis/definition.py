@@ -156,8 +156,17 @@ def line_of_base(
             held = [int(run.provenance.values(node.number).reshape(-1)[0]) for node in numbers]
             if first not in [one * size for one in held]:
                 numbers = [node for node, one in zip(numbers, held, strict=True) if one == first]
+    if axis is not None:  # nor is it that a right number is counted in elements
+        numbers = [node for node in numbers if not _multiplies_by(run, node, access.shape[axis])] or numbers
     lines = {one.line for one in tiles}
     return line_to_blame([*tiles, *(node for node in numbers if node.line not in lines)], access, right)
+
+
+def _multiplies_by(run: Run, node: Node, size: int) -> bool:
+    """Whether a number is another one times a size."""
+    with contextlib.suppress(Untraceable):
+        return node.op == "mul" and any(run.provenance.values(one).reshape(-1)[0] == size for one in node.inputs)
+    return False
 
 
 def _along_none(run: Run, access: Node) -> list[Node]:

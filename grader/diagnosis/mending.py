@@ -241,7 +241,16 @@ def line_of_lack(
         elif node.number not in fine and node.op not in ("splat", "broadcast", "load") and node.line:
             argument = ("strides", 2) if np.ptp(lacking) else ("offsets", 3)
             return line_in_block_pointer(run.text, node.line, *argument)
-    return access.line
+    return (_line_of_lanes(run, access) if np.ptp(lacking) else None) or access.line
+
+
+def _line_of_lanes(run: Run, access: Node) -> int | None:
+    """Where what differs from lane to lane of an access was last added to its addresses."""
+    for node in reversed(address_nodes(run, access)):
+        with contextlib.suppress(Untraceable):
+            if node.op == "addptr" and node.line and np.ptp(run.provenance.values(node.inputs[1])):
+                return node.line
+    return None
 
 
 def _line_of_shape(run: Run, access: Node) -> int | None:
@@ -261,9 +270,11 @@ def line_of_mask(run: Run, access: Node, lanes: Array, wrong: Array, right: Cont
     fine = {node.number for node in address_nodes(run, access)}
     fine |= {one.number for node in nodes if node.op == "loop_variable" for one in behind(run, node.number)}
     held, mask = access.active.reshape(-1)[lanes], nodes[-1]
-    made = mending(run.provenance, mask.number, spread(mask, access.shape, lanes), np.where(wrong, 1 - 2 * held, 0))
+    wanted = np.where(wrong, 1 - 2 * held, 0)
+    made = mending(run.provenance, mask.number, spread(mask, access.shape, lanes), wanted) if len(lanes) else []
     blamed = [one.node for one in made if one.node.number not in fine and one.node.number not in right]
-    blamed += [node for node in reversed(nodes) if node.type == "int1" and node.number not in right]
+    tests = [node for node in reversed(nodes) if node.type == "int1" and node.number not in right]
+    blamed += [node for node in tests if not len(lanes) and node.op.startswith("icmp")] + tests
     return next((node.line for node in blamed if node.op not in (*GIVEN, *MOVES) and node.line), access.line)
 
 
@@ -273,7 +284,7 @@ def line_of_operands_mask(run: Run, products: Products, side: Side, p: int, wron
     access = load_of(run, side, p)
     use = side.asked & (side.node == side.node[p])
     lanes = None if access is None else lanes_in(run.provenance, int(side.node[p]), side.lanes[use], access)
-    if access is None or lanes is None:
+    if access is None:
         return None
     loads: dict[Node, bool] = {}
     for each in (products.left, products.right):
@@ -285,7 +296,8 @@ def line_of_operands_mask(run: Run, products: Products, side: Side, p: int, wron
     lines = {load.line for load, bad in loads.items() if bad}
     right = numbers_behind(run, products.store, *(load for load in loads if load.line not in lines))
     right |= {node.number for load in loads for node in address_nodes(run, load)}
-    return line_of_mask(run, access, lanes, wrong[use], right)
+    none = np.zeros(0, dtype=np.int64)  # where elements of words were put in an order that leads back to no lane
+    return line_of_mask(run, access, none if lanes is None else lanes, none if lanes is None else wrong[use], right)
 
 
 def _is_right(run: Run, one: Apart, block: float, wanted: Sequence[Array], begins: bool) -> bool:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import math
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
@@ -275,6 +275,9 @@ def _line(run: Run, tiles: TileMap) -> int | None:
     for axis in (0, 1):
         met = {tile[axis] for tile in tiles.stored} | {corner[axis] // tiles.size[axis] for corner in corners}
         made.append(met == set(range(tiles.count[axis])))
+    if all(made):  # then one that is made too often
+        often = [Counter(tile[axis] for tile in tiles.stored for _ in tiles.stored[tile]) for axis in (0, 1)]
+        made = [len(set(one.values())) == 1 for one in often]
     if whole and not any(len(who) > 1 for who in tiles.stored.values()):  # a loop over tiles makes too few
         first, at = next(iter(run.tape.programs)), tiles.store.line or 0
         found = bounds(run, first, at)

@@ -35,4 +35,7 @@ def _left_alone(nodes: list[ast.AST]) -> set[ast.AST | None]:
     for node in nodes:
         if isinstance(node, ast.Assign) and not read & {getattr(target, "id", "") for target in node.targets}:
             left.add(node.value)
+    for node in nodes:  # from the outside in: `store(...) if SPLIT_K == 1 else atomic_add(...)`
+        if isinstance(node, ast.IfExp) and node in left:
+            left |= {node.body, node.orelse}
     return left

@@ -149,13 +149,19 @@ def _without_encodings(file: BinaryIO) -> BinaryIO:
 
 
 def _name(member: zipfile.ZipInfo) -> str:
-    """An entry's name; UTF-8 also where the header does not say so, as Canvas and Info-ZIP write it."""
+    """An entry's name; UTF-8 also where the header does not say so, as Canvas and Info-ZIP write it, or GBK, as Windows does in China.
+
+    GBK is tried only where the name as the format has it holds what no name does, such as a line of a box.
+    """
     if member.flag_bits & UTF8:
         return member.filename
-    try:
-        return member.filename.encode("cp437").decode("utf-8")
-    except UnicodeError:
-        return member.filename
+    encodings = ["utf-8"] + ["gbk"] * any(not letter.isascii() and not letter.isalpha() for letter in member.filename)
+    for encoding in encodings:
+        try:
+            return member.filename.encode("cp437").decode(encoding)
+        except UnicodeError:
+            pass
+    return member.filename
 
 
 def _unpack_one(bundle: zipfile.ZipFile, member: zipfile.ZipInfo, target: Path, left: int, deadline: float) -> int:

@@ -24,10 +24,11 @@ TIE_WIDTH = 4 * 127 * 2.0**-24
 """x / s computed as a product with a reciprocal is off by a few units in the last place of at most 127."""
 
 CASES = (
-    Case("one_tile", "each of your configs on one small, aligned tile", 64, 64, 128, configs="all"),
-    Case("several_tiles", "several tiles in M, N and K", 256, 256, 256),
-    Case("single_token", "M = 1, as every other column of a wider matrix (stride_xk = 2); N and K end inside a tile",
-         1, 240, 272, x_layout="every_other"),
+    Case("one_tile", "each of your configs on one small, aligned tile", 64, 64, 96, configs="all"),
+    Case("several_tiles", "each of your configs on several tiles in M, N and K, sizes that tiles divide", 256, 512, 128, configs="all"),
+    Case("single_token",
+         "up to three of your configs on M = 1, as every other column of a wider matrix (stride_xk = 2); N and K end inside a tile",
+         1, 1680, 272, x_layout="every_other", configs="three"),
     Case("odd_m", "a number of tokens that is no multiple of any tile, every other column of a wider matrix", 133, 1152, 64,
          x_layout="every_other"),
     Case("n_tail", "N that ends inside a tile", 64, 208, 128),
@@ -36,10 +37,10 @@ CASES = (
     Case("all_tails", "M, N and K that all end inside a tile", 33, 80, 208),
     Case("strided_rows", "X as a slice of a wider matrix (stride_xm > K, odd), more tokens than any timed case", 4107, 64, 64,
          x_layout="odd_slice", y_layout="odd_slice"),
-    Case("transposed_x", "X as a transposed view with gaps (stride_xm = 2, stride_xk > 2), few tokens", 3, 272, 128,
-         x_layout="transposed_gaps"),
+    Case("transposed_x", "X as a transposed view with gaps (stride_xm = 2, stride_xk > 2), few tokens, more tiles than a GPU has SMs",
+         3, 38032, 64, x_layout="transposed_gaps"),
     Case("strided_y", "Y as a slice of a wider matrix (stride_ym > N, odd), an N beyond all that are timed, few tokens, values that clamp",
-         12, 4112, 80, x="saturating", x_layout="odd_slice", y_layout="odd_slice"),
+         12, 8208, 80, x="saturating", x_layout="odd_slice", y_layout="odd_slice"),
     Case("outlier_rows", "rows with entries 100 times as large, few tokens, a large weight", 6, 1056, 1152, x="outliers"),
     Case("zero_rows", "rows of zeros, whose scale is 1; the smallest N and K", 64, 16, 16, x="zero_rows"),
     Case("saturating_scale", "a scale too small for its row, so that values clamp", 136, 64, 1040, x="saturating"),
@@ -47,7 +48,7 @@ CASES = (
          x="fractions", w="positive"),
     Case("scale_axes", "your configs on many tiles in M and N, and on scales of very different sizes",
          1104, 272, 64, x="graded", w="graded", configs="most"),
-    Case("long_k", "each of your configs on a K longer than any timed one", 32, 32, 4128, x="positive", w="positive", configs="all"),
+    Case("long_k", "each of your configs on a K longer than any timed one", 32, 32, 4608, x="positive", w="positive", configs="all"),
     Case("every_config", "each of your configs on rows of every kind: tails in M, in K and at the end of many columns, Y strided",
          16, 1040, 336, x="traps", w="traps", y_layout="column_slice", configs="all"),
     Case("every_config_tall", "each of your configs on more tokens than a tile has: tails everywhere, X transposed, Y strided",
@@ -75,6 +76,7 @@ def problem(case: Case, generator: torch.Generator, device: torch.device) -> Pro
         w = w * torch.logspace(-2, 1, case.N, device=device)[:, None] / 10
     elif case.w == "traps":
         w[3::8] = w[3::8].abs()
+        w[5::8, 0] = 0
         w = w * (0.01 + 0.1 * torch.rand(case.N, generator=generator, device=device))[:, None]
     qweight, weight_scale = quantise_rows(w, 127)
     if case.w == "traps":
@@ -90,12 +92,15 @@ def problem(case: Case, generator: torch.Generator, device: torch.device) -> Pro
             x = x.to(torch.float16)
         else:
             x = activations(case, generator, device)
+            if case.x == "traps":  # a row that is none of zeros may have a scale of 1, too
+                x[6::8] = (x[6::8] * (127 / x[6::8].float().abs().amax(dim=1, keepdim=True))).to(torch.float16)
         peak = x.float().abs().amax(dim=1)
         input_scale = torch.where(peak > 0, peak / 127, torch.ones_like(peak))
         if case.x == "saturating":
             input_scale = input_scale * 0.4
         elif case.x == "traps":
             input_scale[4::8] *= 0.4
+            input_scale[12::16] *= 0.005
 
     x = laid_out(x, case.x_layout)
     y = output_like(case.M, case.N, case.y_layout, device)

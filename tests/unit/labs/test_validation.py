@@ -1,0 +1,32 @@
+"""A lab whose cases leave something unseen is refused, with what to change."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from grader.labs import all_labs, get_lab
+from grader.labs.validation import validate_lab
+
+UNSEEN = {
+    "whole tiles": ("M a multiple of 128, 256 or more", lambda case: case.M % 256 == 0, {"M": 60}),
+    "whole steps": ("K a multiple of 512, 1024 or more", lambda case: case.K % 1024 == 0 or case.K == 4608, {"K": 4232}),
+    "a program's second tile": ("148 tiles of 128 x 256", lambda case: case.N > 10_000, {"N": 10_000}),
+}
+
+
+@pytest.mark.parametrize("lab_id", [lab for lab in all_labs() if lab != "dds"])
+@pytest.mark.parametrize("name", UNSEEN)
+def test_what_no_case_would_show_is_asked_for(lab_id, name):
+    asked, shows, instead = UNSEEN[name]
+    lab = get_lab(lab_id)
+    assert not list(validate_lab(lab, lab_id))
+    lacking = replace(lab, cases=tuple(replace(case, **instead) if shows(case) else case for case in lab.cases))
+    assert asked in " ".join(validate_lab(lacking, lab_id))
+
+
+def test_tokens_that_tiles_divide_are_asked_of_sparse_labs_too():
+    lab = get_lab("dds")
+    lacking = replace(lab, cases=tuple(replace(case, M=60) if case.M % 256 == 0 else case for case in lab.cases))
+    assert "M a multiple of 128" in " ".join(validate_lab(lacking, "dds"))
