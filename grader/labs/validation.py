@@ -28,10 +28,6 @@ DIVIDED_BY = {"M": (16, 32, 64), "N": (8, 16, 32, 64), "K": (8, 16, 32, 64, 128)
 """A mask that is left out where this divides a size is missed where a tile is larger: a case of all configs has an odd multiple of it."""
 EVEN = {"M": 128, "N": 256, "K": 512}
 """What is done where tiles divide a size is seen on two tiles of this and more, in a case of all configs; M and N in one."""
-SMS = 148
-"""Streaming multiprocessors of the largest GPU: what makes a tile after another in one program has more tiles than that in a case."""
-WIDEST = 128, 256
-"""Rows and columns of the largest of these tiles."""
 APART = {"M": 6, "N": 5, "K": 4}
 """How many times the next smaller of the cases' sizes a size is at most, from `APART_FROM` on, lest a range of sizes meets no case."""
 APART_FROM = 128
@@ -143,16 +139,12 @@ def _of_every_kind(lab: Lab) -> Iterator[str]:
 
 
 def _of_whole_tiles(lab: Lab) -> Iterator[str]:
-    """What is wrong only where every tile is whole, or in a program's second tile, is wrong in a case."""
+    """What is wrong only where every tile is whole is wrong in a case."""
     every = [case for case in lab.cases if case.configs == "all"]
-    dense = lab.operations is dense_operations
-    for sizes in (("M", "N"), ("K",)) if dense else (("M",),):
+    for sizes in (("M", "N"), ("K",)) if lab.operations is dense_operations else (("M",),):
         if not any(
             all(getattr(case, size) % EVEN[size] == 0 < getattr(case, size) // EVEN[size] - 1 for size in sizes)
             for case in every
         ):
             multiples = " and ".join(f"{size} a multiple of {EVEN[size]}, {2 * EVEN[size]} or more" for size in sizes)
             yield f"no case of all configs has {multiples}; give one such sizes"
-    rows, columns = WIDEST
-    if dense and not any(-(-case.M // rows) * -(-case.N // columns) > SMS for case in lab.cases):
-        yield f"no case has more than {SMS} tiles of {rows} x {columns}; enlarge one"

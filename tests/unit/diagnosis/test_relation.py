@@ -424,6 +424,23 @@ def test_a_mistake_that_only_a_large_case_has_is_looked_into(tmp_path):
     assert "outside X is multiplied" in said
 
 
+@pytest.mark.parametrize(
+    ("kernel", "case", "said"),
+    [
+        # the number of a block row, which a block pointer multiplies by BLOCK
+        ("dds_y03", "long_row", "line 16 (look here first), called in dds.py line 45"),
+        # a mask whose elements are put in another order before they are multiplied
+        ("w4a16_y03", "all_tails", "line 56 (look here first), `word_ok`"),
+        # what a mask leaves out beyond K is another row's, where it lies in memory
+        ("w4a16_y06", "all_tails", "line 40 (look here first), in `all_tails`, program 0: k = 0:128 is never multiplied"),
+    ],
+)
+def test_of_a_class_written_blind(tmp_path, kernel, case, said):
+    lab = kernel.partition("_")[0]
+    text = kernel_text(f"tests/corpus/blind_2026_11_28y.toml:{kernel}", TESTS.parent)
+    assert said in said_of(text, lab, f"in `{case}`", tmp_path)
+
+
 def test_what_stops_the_reading_has_its_line(tmp_path):
     text = kernel_text("tests/corpus/blind_2026_11_28v.toml:w8a8_v03", TESTS.parent)
     assert "(it ends at `bitcast`, w8a8.py line 83)" in said_of(text, "w8a8", "in `zero_rows`", tmp_path)

@@ -12,7 +12,6 @@ from grader.labs.validation import validate_lab
 UNSEEN = {
     "whole tiles": ("M a multiple of 128, 256 or more", lambda case: case.M % 256 == 0, {"M": 60}),
     "whole steps": ("K a multiple of 512, 1024 or more", lambda case: case.K % 1024 == 0 or case.K == 4608, {"K": 4232}),
-    "a program's second tile": ("148 tiles of 128 x 256", lambda case: case.N > 10_000, {"N": 10_000}),
 }
 
 
