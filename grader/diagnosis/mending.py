@@ -273,9 +273,14 @@ def line_of_mask(run: Run, access: Node, lanes: Array, wrong: Array, right: Cont
     wanted = np.where(wrong, 1 - 2 * held, 0)
     made = mending(run.provenance, mask.number, spread(mask, access.shape, lanes), wanted) if len(lanes) else []
     blamed = [one.node for one in made if one.node.number not in fine and one.node.number not in right]
-    tests = [node for node in reversed(nodes) if node.type == "int1" and node.number not in right]
-    blamed += [node for node in tests if not len(lanes) and node.op.startswith("icmp")] + tests
+    blamed += _tests(nodes, right, compared=not len(lanes))
     return next((node.line for node in blamed if node.op not in (*GIVEN, *MOVES) and node.line), access.line)
+
+
+def _tests(nodes: Sequence[Node], right: Container[int], *, compared: bool) -> list[Node]:
+    """What a mask asks that nothing right asks too, the last question first; compared: what compares numbers before what joins answers."""
+    tests = [node for node in reversed(nodes) if node.type == "int1" and node.number not in right]
+    return sorted(tests, key=lambda node: compared and not node.op.startswith("icmp"))
 
 
 def line_of_operands_mask(run: Run, products: Products, side: Side, p: int, wrong: Array) -> int | None:
