@@ -19,6 +19,8 @@ from grader.running.cpu import InterpretOptions
 from grader.unusable import Unusable
 from tests.submissions import TESTS
 
+pytestmark = pytest.mark.slow
+
 ROOT = TESTS.parent
 CATALOGUES = [path.relative_to(ROOT).as_posix() for path in catalogues(ROOT)]
 
@@ -32,7 +34,6 @@ def test_what_lies_there_is_of_these_edits(catalogue):
     assert stored_results(folder).keys() == {entry.digest for entry in found}
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("catalogue", CATALOGUES)
 def test_the_edits_give_what_lies_there_and_are_told_as_themselves(catalogue):
     """All of them, checked as a student's step is: no other slip gives the same, and nothing else is said first."""
@@ -54,7 +55,6 @@ def test_students_get_results_and_no_edit():
     assert not any("slips" in name and name.endswith(".toml") for name in names)
 
 
-@pytest.mark.slow
 def test_the_installed_package_has_results_and_no_edit(tmp_path):
     """Of slips; nor wrong kernels, which are edits too."""
     setup = [sys.executable, "-c", "from setuptools import setup; setup()", "-q"]

@@ -28,6 +28,8 @@ from grader.model import KernelSource
 from grader.reporting.benchmarks import SHOWN, Entry, Record, from_json, load, others, to_json
 from grader.unusable import Unusable
 
+pytestmark = pytest.mark.slow
+
 ROOT = Path(__file__).parents[3]
 COMMITTED = ROOT / SHOWN
 

@@ -42,7 +42,7 @@ from grader.unusable import Unusable
 from model.layers import relative_error, weight_bytes
 from model.swap import Swapped, options_of
 
-pytestmark = pytest.mark.usefixtures("one_thread")
+pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("one_thread")]
 TINY = EncoderSizes(blocks=2, width=64, heads=2, image=64, window=3, global_blocks=(1,))
 TINY_DECODER = DecoderSizes(width=128, hidden=384, heads=2, context=24)
 CPU = torch.device("cpu")

@@ -13,6 +13,8 @@ from grader.pipeline.grading import GradeOptions, grade
 from grader.reporting.document import document
 from tests.submissions import TESTS
 
+pytestmark = pytest.mark.slow
+
 BASE = (TESTS / "styles" / "w8a8_plain.py").read_text(encoding="utf-8")
 CONFIGS = BASE[BASE.index("    configs=[") : BASE.index("    key=")]
 

@@ -34,6 +34,8 @@ from tests.reports import kernel_source
 from tests.submissions import TESTS, with_data
 from tests.versions import triton_before
 
+pytestmark = pytest.mark.slow
+
 MAX_LINES = 6
 NEVER = (
     "Traceback", "AssertionError", "TypeError", "ValueError", "NameError", "AttributeError", "RuntimeError",

@@ -17,6 +17,8 @@ from triton.runtime.errors import PTXASError
 
 from grader.building.cubin import MOST_LOCAL_BYTES, _local_bytes, _sections, fault
 
+pytestmark = pytest.mark.slow
+
 
 @triton.jit
 def plain(x_ptr, y_ptr, n, BLOCK: tl.constexpr):

@@ -16,6 +16,8 @@ from grader.reading import read
 from grader.sandbox import Sandbox
 from tests.submissions import LABS, TESTS, exploits
 
+pytestmark = pytest.mark.slow
+
 
 class Noted(Sandbox):
     """A sandbox that notes what is compiled, how far, and the shared memory that came of it."""
@@ -136,7 +138,6 @@ TILES = [one for one in exploits() if one.number == 69 and "8192" not in one.nam
 """A tile of 8192 is refused for the same reason, and takes as long to compile as these together."""
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("exploit", TILES, ids=lambda exploit: exploit.name)
 def test_what_a_gpu_cannot_launch_the_interpreter_does_not_either(exploit, tmp_path):
     """A build for a GPU, which has binaries of all, refuses the launches that a build without one does: memory is judged on both."""

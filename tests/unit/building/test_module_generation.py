@@ -34,6 +34,8 @@ from grader.reading import read
 from tests.commands import python
 from tests.submissions import TESTS, plain
 
+pytestmark = pytest.mark.slow
+
 LAB = get_lab("w8a8")
 BASE = plain("w8a8")
 FIRST = "    # which tile of Y does this program compute?\n"

@@ -20,6 +20,8 @@ from grader.labs.edits import kernel_text
 from tests.relations import observed, recorded
 from tests.submissions import TESTS, corpus, failed_cases, graded_as_read, styles
 
+pytestmark = pytest.mark.slow
+
 RIGHT = sorted(
     path
     for paths in (styles(), *((TESTS.parent / folder).iterdir() for folder in ("solutions", "solutions/ladder")))
@@ -41,7 +43,6 @@ def changed(lab, find, put):
     return PLAIN[lab].replace(find, put)
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("path", RIGHT, ids=lambda path: path.stem)
 def test_of_a_right_kernel_nothing_deviates_though_every_element_is_asked(path):
     lab = path.stem.split("_")[0]
@@ -504,7 +505,6 @@ def test_the_memory_check_advises_what_helps(corpus, name, words, tmp_path):
 
 
 @pytest.mark.parametrize("kernel", random.Random(5).sample(corpus(), 12), ids=lambda kernel: f"{kernel.lab}-{kernel.name}")
-@pytest.mark.slow
 def test_something_is_observed_of_a_wrong_kernel(kernel, tmp_path):
     path = tmp_path / f"{kernel.lab}.py"
     path.write_text(kernel.source, encoding="utf-8")
@@ -610,7 +610,6 @@ def test_a_failure_of_the_diagnosis_costs_nothing_and_does_not_vanish(monkeypatc
     assert str(tmp_path) not in " ".join(defects)
 
 
-@pytest.mark.slow
 def test_a_launch_is_recorded_again_where_the_wrong_elements_are(tmp_path):
     """One column of many is wrong, of none of the programs that are recorded at first."""
     path = tmp_path / "w8a8.py"

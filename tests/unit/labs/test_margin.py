@@ -17,7 +17,7 @@ from tests import margins
 from tests.margins import Judge, permitted_slices
 from tests.rotation import share
 
-pytestmark = pytest.mark.usefixtures("one_thread")
+pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("one_thread")]
 CASES = [(lab, case) for lab in all_labs().values() for case in lab.cases if case.name not in lab.blind]
 every_case = pytest.mark.parametrize(("lab", "case"), CASES, ids=lambda one: getattr(one, "id", None) or one.name)
 one_process = pytest.mark.xdist_group("margins")

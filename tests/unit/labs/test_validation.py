@@ -23,9 +23,3 @@ def test_what_no_case_would_show_is_asked_for(lab_id, name):
     assert not list(validate_lab(lab, lab_id))
     lacking = replace(lab, cases=tuple(replace(case, **instead) if shows(case) else case for case in lab.cases))
     assert asked in " ".join(validate_lab(lacking, lab_id))
-
-
-def test_tokens_that_tiles_divide_are_asked_of_sparse_labs_too():
-    lab = get_lab("dds")
-    lacking = replace(lab, cases=tuple(replace(case, M=60) if case.M % 256 == 0 else case for case in lab.cases))
-    assert "M a multiple of 128" in " ".join(validate_lab(lacking, "dds"))

@@ -15,7 +15,7 @@ from grader.timing.freivalds import COLUMNS, fit, random_signs, too_far_together
 from grader.timing.rounds import FIRST_ROUNDS
 from tests.submissions import TESTS
 
-pytestmark = pytest.mark.xdist_group("references")  # a lab's right answer is worked out once
+pytestmark = [pytest.mark.slow, pytest.mark.xdist_group("references")]  # a lab's right answer is worked out once
 
 CPU = torch.device("cpu")
 SLIPS = {
@@ -81,14 +81,12 @@ def row(slip) -> str:
     return f"| {SLIPS[slip]} | {' | '.join(cells)} |"
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("slip", SLIPS)
 def test_what_is_seen_is_what_the_document_says(slip):
     assert row(slip) in DOCUMENT
     assert all(seen(lab_id, slip)[0] for lab_id in all_labs())
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("lab_id", all_labs())
 def test_nothing_is_seen_of_a_right_output(lab_id):
     assert seen(lab_id, "") == (False, False, False)

@@ -24,7 +24,7 @@ pytestmark = pytest.mark.xdist_group("traffic")
 
 
 def test_pictures_say_the_numbers_that_they_show():
-    words = of_solution("ladder/w4a16_1_obvious.py", "w4a16", "several_tiles")
+    words = of_solution("ladder/w4a16_1_obvious.py", "w4a16", (256, 256, 256))
     split = of_solution("ladder/w4a16_4_split.py", "w4a16", (16, 128, 1024))
     blocks = of_solution("dds.py", "dds", "sparsity_80", 2)
     by_tensor = {one.tensor: one for one in words.coalescing}
@@ -93,7 +93,7 @@ def test_in_a_notebook(monkeypatch: pytest.MonkeyPatch):
 def test_on_a_page():
     report = wrong_report()
     assert "What it does to memory" not in page(report)
-    text = page(report, {"w8a8": of_solution("ladder/w4a16_1_obvious.py", "w4a16", "several_tiles")})
+    text = page(report, {"w8a8": of_solution("ladder/w4a16_1_obvious.py", "w4a16", (256, 256, 256))})
     assert "What it does to memory" in text
     assert "32 loads per element" in text
     assert counted_of(replace(report, labs={"w8a8": report.labs["w8a8"]})) == {}

@@ -38,8 +38,8 @@ def test_a_right_kernel_of_any_tile_has_a_case_to_be_counted_on(lab, deep):
 
 def test_a_word_is_loaded_eight_times_or_once():
     """4 x 4 tiles of 64 x 64: four programs share each column of words, [32, 256] of 4 bytes, and each row of X."""
-    each = of_solution("ladder/w4a16_1_obvious.py", "w4a16", "several_tiles")
-    once = of_solution("ladder/w4a16_3_words.py", "w4a16", "several_tiles")
+    each = of_solution("ladder/w4a16_1_obvious.py", "w4a16", (256, 256, 256))
+    once = of_solution("ladder/w4a16_3_words.py", "w4a16", (256, 256, 256))
     words = SIDE // 8 * SIDE * 4
     assert [traffic.tensors["qweight_ptr"].loaded for traffic in (each, once)] == [8 * 4 * words, 4 * words]
     for traffic, lanes in ((each, 8), (once, 1)):
@@ -64,7 +64,7 @@ def _asked(found: Coalescing) -> tuple[int, int, int]:
 
 def test_programs_tiles_and_reads():
     """Program 6 of 4 x 4 in rows of tiles is tile (1, 2)."""
-    traffic = of_solution("ladder/w4a16_1_obvious.py", "w4a16", "several_tiles")
+    traffic = of_solution("ladder/w4a16_1_obvious.py", "w4a16", (256, 256, 256))
     program = traffic.programs[6]
     assert program.place == (6, 0, 0)
     assert program.tile == Region((((64, 128),), ((128, 192),)), TILE * TILE)
@@ -100,7 +100,7 @@ def test_blocks_that_are_not_there_are_not_read():
 
 def test_coalescing_of_real_loads():
     """X in tiles of 64 x 64 fp16: 16 bytes per thread, 512 a warp, 16 sectors. A word for each of two rows of K: half of them."""
-    traffic = of_solution("ladder/w4a16_1_obvious.py", "w4a16", "several_tiles")
+    traffic = of_solution("ladder/w4a16_1_obvious.py", "w4a16", (256, 256, 256))
     by_tensor = {one.tensor: one for one in traffic.coalescing}
     x, words = by_tensor["x_ptr"], by_tensor["qweight_ptr"]
     assert (x.vector, *_asked(x)) == (16, 16, 16 * 16, 16 * 16 * 32)
@@ -229,7 +229,7 @@ def test_what_cannot_be_counted_gets_a_sentence():
 def test_the_assumed_layout_is_the_compilers(tmp_path: Path):
     """The loads and stores of step 1 and the atomics of step 4, compiled for sm_90: the same blocked layouts."""
     pointers = {"x_ptr": "*fp16", "qweight_ptr": "*i32", "scales_ptr": "*fp16", "y_ptr": "*fp16"}
-    for name, sizes in (("1_obvious", "several_tiles"), ("4_split", (16, 128, 1024))):
+    for name, sizes in (("1_obvious", (256, 256, 256)), ("4_split", (16, 128, 1024))):
         traffic = of_solution(f"ladder/w4a16_{name}.py", "w4a16", sizes)
         program = COMPILE.format(path=TESTS.parent / f"solutions/ladder/w4a16_{name}.py", pointers=pointers,
                                  constants=dict(traffic.config.constants), warps=traffic.config.num_warps)
