@@ -123,9 +123,9 @@ class Case:
     """One correctness or speed case. M, N, K are the logical sizes; the other fields select a recipe for the lab's inputs.
 
     `about` finishes the sentence "this case checks ...". `configs` is "one" (the cases take the student's configs in turn), "three": the
-    first, the last and one between, "all", or "most": all but those whose tiles are so small that the case has many programs. Of a hidden
-    case a student learns the verdict, not the data. Speed cases set `launches`: how many launches one timed graph holds, each on its own
-    inputs.
+    first, the last and one between, "all", "most": all but those whose tiles are so small that the case has many programs, or "few": only
+    those that launch few programs, perhaps none. Of a hidden case a student learns the verdict, not the data. Speed cases set `launches`:
+    how many launches one timed graph holds, each on its own inputs.
     `group_size`: how many neighbours along K share a scale, in labs that have groups; 0 means all K of them.
     """
 
@@ -138,7 +138,7 @@ class Case:
     w: str = "normal"
     x_layout: str = "contiguous"
     y_layout: str = "contiguous"
-    configs: Literal["one", "three", "most", "all"] = "one"
+    configs: Literal["one", "three", "few", "most", "all"] = "one"
     launches: int = 0
     hidden: bool = False
     group_size: int = 0

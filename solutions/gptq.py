@@ -466,7 +466,8 @@ class GPTQLinear(torch.nn.Module):
         """
         self._check(x)
         rows = x.reshape(-1, self.in_features)
-        if rows.storage_offset() % 8:  # the kernel is promised a multiple of 16 bytes
+        # the kernel is promised a multiple of 16 bytes
+        if not torch.compiler.is_compiling() and rows.storage_offset() % 8:
             rows = rows.clone()
         y = torch.empty(rows.shape[0], self.out_features, dtype=torch.float16, device=x.device)
         if rows.shape[0]:

@@ -15,6 +15,7 @@ from grader.building.describing import describe, load_request, made_module
 from grader.building.options import BuildOptions, Scope
 from grader.building.sentences import describe_error
 from grader.labs import Lab
+from grader.labs.contract import PERSISTENT
 from grader.model import KernelBundle, KernelSource, Refusal
 
 __all__ = [
@@ -129,8 +130,8 @@ def with_binaries(lab: Lab, source: KernelSource, bundle: KernelBundle, options:
 
 
 def assignments(lab: Lab, bundle: KernelBundle, *, compiled: bool = True) -> dict[str, tuple[int, ...]]:
-    """Which configs each correctness case runs with: those that compile, in turn; where the case says so three of them, all, or all that
-    make at most MANY programs of it.
+    """Which configs each correctness case runs with: those that compile, in turn; where the case says so three of them, all, all that make
+    at most MANY programs of it, or all that make at most PERSISTENT: there may be none.
 
     compiled=False: before anything was compiled, as if every config did.
     """
@@ -143,6 +144,8 @@ def assignments(lab: Lab, bundle: KernelBundle, *, compiled: bool = True) -> dic
         if case.configs == "most":
             chosen = tuple(index for index in working if _programs(bundle, case.name, index) <= MANY)
         assigned[case.name] = chosen or (working[number % len(working)],)
+        if case.configs == "few":
+            assigned[case.name] = tuple(i for i in working if _programs(bundle, case.name, i) <= PERSISTENT)
     return assigned
 
 

@@ -21,8 +21,9 @@ Run = tuple[Outcome, Finding]
 
 
 def correctness_tests(lab: Lab, judged: Judged) -> list[TestResult]:
-    """One test a case. It passes when every config that it ran with is right."""
-    return [_case_test(case, judged) for case in lab.cases]
+    """One test a case that asks something of this kernel. It passes when every config that it ran with is right."""
+    ran = {outcome.case for outcome in judged.outcomes}
+    return [_case_test(case, judged) for case in lab.cases if case.configs != "few" or case.name in ran]
 
 
 def _case_test(case: Case, judged: Judged) -> TestResult:

@@ -21,6 +21,8 @@ TILE_NAMES = {
     "K": ("BLOCK_K", "BLOCK_SIZE_K", "BK", "TILE_K"),
 }
 """Usual names of tile sizes, by axis."""
+PERSISTENT = 150
+"""A launch of more programs than this is not a persistent kernel's: it has at least as many as each GPU of the course has SMs."""
 
 
 class Launchable(Protocol):

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 from itertools import pairwise
 from math import gcd
 
-from grader.labs.contract import Lab, dense_operations
+from grader.labs.contract import PERSISTENT, Lab, cdiv, dense_operations
 
 TAILS = 512
 """The deepest tile for which a case of all configs must end inside a tile after several steps."""
@@ -26,6 +27,8 @@ FOR_MOST_CONFIGS = ({"M": 1024, "N": 256},)
 """Those that one of most configs does: tiles in groups, of which the last has fewer."""
 DIVIDED_BY = {"M": (16, 32, 64), "N": (8, 16, 32, 64), "K": (8, 16, 32, 64, 128)}
 """A mask that is left out where this divides a size is missed where a tile is larger: a case of all configs has an odd multiple of it."""
+TALL = 128
+"""Rows of the tiles of which a persistent kernel's programs make several each."""
 EVEN = {"M": 128, "N": 256, "K": 512}
 """What is done where tiles divide a size is seen on two tiles of this and more, in a case of all configs; M and N in one."""
 APART = {"M": 6, "N": 5, "K": 4}
@@ -55,12 +58,11 @@ def validate_lab(lab: Lab, folder: str) -> Iterator[str]:
         if missing:
             yield f"scalars({case.name}) has {sorted(missing)}, which are not parameters of {lab.kernel}; add or rename them"
             break
-    yield from _hard_enough(lab)
-    yield from _large_and_few(lab)
-    yield from _large_together(lab)
-    yield from _in_time(lab)
-    yield from _of_every_kind(lab)
-    yield from _of_whole_tiles(lab)
+    always = replace(lab, cases=tuple(case for case in lab.cases if case.configs != "few"))
+    for rule in (_hard_enough, _large_and_few, _large_together, _in_time, _of_every_kind, _of_whole_tiles):
+        yield from rule(always)
+    if not any(case.configs == "few" and cdiv(case.M, TALL) > PERSISTENT for case in lab.cases):
+        yield f'no case has configs="few" and M > {TALL * PERSISTENT}, where persistent kernels alone make several tiles a program; give one'
     for side, layout in ODD:
         if not any(getattr(case, side) == layout for case in lab.cases if case.M > 1):
             yield f"no case has {side}={layout!r}; give one with more than one token that layout"

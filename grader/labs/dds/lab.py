@@ -47,6 +47,8 @@ CASES = (
          48, 1056, 288, x="traps", w="traps", x_layout="column_slice", y_layout="column_slice", configs="all"),
     Case("every_config_tall", "each of your configs on more tokens than a tile has: X transposed, Y strided",
          301, 192, 320, x="traps", w="traps", x_layout="transposed", y_layout="column_slice", configs="all"),
+    Case("persistent", "your configs that launch at most 150 programs, as persistent kernels do, on 151 tiles of 128 tokens",
+         19211, 32, 64, w="sparsity_0.5", configs="few"),
 )  # fmt: skip
 
 SPEED_CASES = (

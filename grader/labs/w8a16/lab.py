@@ -52,6 +52,8 @@ CASES = (
     Case("every_config_tall",
          "each of your configs on more tokens than a tile has: tails everywhere, X transposed, Y and W strided",
          301, 48, 576, x="traps", w="traps", x_layout="transposed", y_layout="column_slice", configs="all"),
+    Case("persistent", "your configs that launch at most 150 programs, as persistent kernels do, on 151 tiles of 128 tokens",
+         19211, 16, 64, configs="few"),
 )  # fmt: skip
 
 SPEED_CASES = (

@@ -148,3 +148,12 @@ def test_what_a_gpu_cannot_launch_the_interpreter_does_not_either(exploit, tmp_p
     whole, checked = ({pair for pair in bundle.launches if pair in bundle.refused} for bundle in bundles)
     assert whole == checked
     assert set(exploit.fails) <= {case for case, _ in whole}
+
+
+@pytest.mark.parametrize(("style", "asked"), [("plain", ()), ("persistent", (0, 1))])
+def test_persistent_kernels_alone_are_asked_for_more_tiles_than_programs(style, asked):
+    lab = get_lab("w8a8")
+    path = TESTS / "styles" / f"w8a8_{style}.py"
+    described = describe(lab, read(path, [lab]).labs[lab.id], BuildOptions((90,), "verdict", 1, None))
+    assert isinstance(described, KernelBundle), described
+    assert assignments(lab, described, compiled=False)["persistent"] == asked
