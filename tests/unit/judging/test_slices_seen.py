@@ -16,9 +16,9 @@ from tests.margins import Judge
 from tests.reports import kernel_source
 
 LAB = get_lab("w4a16")
-CASE = LAB.case("several_tiles")
+CASE = LAB.case("large_sums")
 SPLIT = Config(0, {"BLOCK_M": 16, "BLOCK_N": 32, "BLOCK_K": 16, "SPLIT_K": 8}, 4, 2)
-LAUNCH = Launch((16 * 8, 8, 1), (), (), ())
+LAUNCH = Launch((9 * 2, 8, 1), (), (), ())
 BUNDLE = KernelBundle("w4a16", (SPLIT,), {(CASE.name, 0): LAUNCH}, {}, GeneratedModule("", "", ()))
 JUDGE = Judge(LAB, CASE, 8)
 SOURCE = kernel_source()
