@@ -62,7 +62,7 @@ def validate_lab(lab: Lab, folder: str) -> Iterator[str]:
     for rule in (_hard_enough, _large_and_few, _large_together, _in_time, _of_every_kind, _of_whole_tiles):
         yield from rule(always)
     if not any(case.configs == "few" and cdiv(case.M, TALL) > PERSISTENT for case in lab.cases):
-        yield f'no case has configs="few" and M > {TALL * PERSISTENT}, where persistent kernels alone make several tiles a program; give one'
+        yield f'no case has configs="few" and M > {TALL * PERSISTENT}, where persistent kernels alone make several tiles each; give one'
     for side, layout in ODD:
         if not any(getattr(case, side) == layout for case in lab.cases if case.M > 1):
             yield f"no case has {side}={layout!r}; give one with more than one token that layout"
