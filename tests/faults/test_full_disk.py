@@ -14,6 +14,8 @@ from grader.reporting import page as html
 from tests.stub_class import grade_class
 from tests.submissions import TESTS
 
+pytestmark = pytest.mark.slow
+
 PROGRAM = """
 import resource, signal, sys
 from pathlib import Path

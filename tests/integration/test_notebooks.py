@@ -25,6 +25,8 @@ from grader.pipeline.grading import GradeOptions, grade
 from grader.reading.answers import answers_in
 from grader.unusable import Unusable
 
+pytestmark = pytest.mark.slow
+
 ROOT = Path(__file__).parents[2]
 NAMES = [path.stem for path in sources(ROOT)]
 LABS = list(all_labs())
@@ -168,7 +170,6 @@ LESS = (
 """Of the model's training, and of its windows of text, which take longer than all the rest."""
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("name", NAMES)
 def test_a_solved_notebook_runs_in_silence(name, tmp_path):
     notebook = instructor_notebook(source(name), ROOT)
@@ -188,7 +189,6 @@ def test_a_solved_notebook_runs_in_silence(name, tmp_path):
     assert texts.count("✓") >= len(steps_of(name))
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("lab_id", list(exercises()))
 def test_an_unsolved_notebook_stops_at_the_first_unfilled_cell(lab_id, tmp_path):
     from nbclient.exceptions import CellExecutionError
@@ -208,7 +208,6 @@ def test_an_unsolved_notebook_stops_at_the_first_unfilled_cell(lab_id, tmp_path)
     assert output.traceback[0] == output.evalue
 
 
-@pytest.mark.slow
 def test_a_wrong_kernel_is_answered_with_pictures(tmp_path):
     """The steps are left out: a student may go straight to the kernel."""
     notebook = instructor_notebook(source("w8a8"), ROOT)
@@ -276,7 +275,6 @@ PUT_TOGETHER["w8a16"] = PUT_TOGETHER["w4a16"]
 """The body of each kernel as its notebook says it: calls of the steps' functions, and which tile is this program's."""
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("lab_id", PUT_TOGETHER)
 def test_a_kernel_put_together_from_the_steps_is_right(lab_id, tmp_path):
     """The stub of the kernel filled in with the steps' functions, none rewritten: a saved notebook of full points."""

@@ -9,6 +9,8 @@ import pytest
 from grader.labs import get_lab
 from tests.submissions import LABS, TESTS, graded, graded_as_read, styles
 
+pytestmark = pytest.mark.slow
+
 SOLUTIONS = TESTS.parent / "solutions"
 STYLES = styles()
 
@@ -44,7 +46,6 @@ def test_solution_is_right(lab):
     assert report["labs"][lab]["build"]
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize(("at", "path"), list(enumerate(STYLES)), ids=[path.name for path in STYLES])
 def test_other_styles_are_right(at, path):
     lab = get_lab(path.name.split("_")[0])

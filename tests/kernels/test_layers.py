@@ -22,6 +22,8 @@ from typing import Any
 import pytest
 import torch
 
+pytestmark = pytest.mark.slow
+
 SOLUTIONS = Path(__file__).resolve().parents[2] / "solutions"
 LAYERS = {"w8a8": "QuantizedLinear_w8a8", "w4a16": "QuantLinear_w4a16", "dds": "SparseLinear", "w8a16": "QuantLinear_w8a16",
           "gptq": "GPTQLinear"}

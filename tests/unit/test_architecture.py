@@ -73,6 +73,7 @@ def _words(name: str) -> set[str]:
     return {word.lower() for word in re.findall("[A-Z]?[a-z]+", name)}
 
 
+@pytest.mark.slow
 def test_names_are_the_fields_words():
     paths = (ROOT / "grader").rglob("*.py")
     found = [f"{path.relative_to(ROOT)}: {name}" for path in paths for name in _defined(path) if PRIVATE & _words(name)]
@@ -88,6 +89,7 @@ def _is_table(node: ast.stmt) -> bool:
     return isinstance(value, TABLE) or (isinstance(value, ast.Call) and any(isinstance(part, TABLE) for part in value.args))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("package", sorted(path.parent.name for path in (ROOT / "grader").glob("*/__init__.py")))
 def test_lines_are_as_the_formatter_makes_them(package):
     """Only a table may be laid out by hand."""
@@ -151,6 +153,7 @@ def _branches(node: ast.AST) -> int:
     return found
 
 
+@pytest.mark.slow
 def test_a_function_of_many_branches_says_why():
     functions = {}
     for path in (ROOT / "grader").rglob("*.py"):

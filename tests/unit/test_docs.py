@@ -97,6 +97,7 @@ def options() -> set[str]:
     return found
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("page", PAGES)
 def test_options_are_there(page):
     assert set(re.findall(r"(?<![\w-])--[a-z][a-z-]+", text_of(page))) <= options() | OF_OTHERS

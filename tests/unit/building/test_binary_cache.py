@@ -49,6 +49,7 @@ def test_the_second_time_nothing_is_compiled_and_all_is_the_same(described, tmp_
     assert built(described, None) == (first, compiled)
 
 
+@pytest.mark.slow
 def test_a_file_that_is_not_whole_is_compiled_again(described, tmp_path):
     cache = BinaryCache(tmp_path)
     first, compiled = built(described, cache)

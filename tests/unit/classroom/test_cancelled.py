@@ -59,6 +59,7 @@ def test_of_a_build_that_was_cancelled_nothing_reaches_the_gpu(engine):
     assert engine.pool.asked == []
 
 
+@pytest.mark.slow
 def test_of_a_run_that_was_cancelled_nothing_is_judged_and_a_kernel_can_come_again(engine):
     engine.submit("k", SOURCE)
     engine.pool.work()

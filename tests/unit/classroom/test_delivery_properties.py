@@ -116,6 +116,7 @@ IMITATIONS = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("imitation", IMITATIONS)
 @quick
 @given(st.sampled_from(["", "deeper/", "a/b/"]), st.sets(st.sampled_from(["ben", "cy", "roe_2_57_w"]), min_size=1), st.booleans())

@@ -269,6 +269,7 @@ def test_a_submission_that_cannot_be_graded_has_0_points_and_a_reason(container,
     assert says in found.named("w8a8: submission").output
 
 
+@pytest.mark.slow
 def test_a_grader_that_fails_still_leaves_results(container):
     (container.root / "source" / "settings.toml").write_text("labs = 3")
     found = container.run()

@@ -158,6 +158,7 @@ def put(folder: bytes, name: bytes, data: bytes) -> None:
         file.write(data)
 
 
+@pytest.mark.slow
 @quick
 @given(name=names, found=st.lists(files, max_size=4))
 def test_a_folder_of_anything(alone, name, found):
@@ -171,6 +172,7 @@ def test_a_folder_of_anything(alone, name, found):
     thrown_at(alone, hand_in)
 
 
+@pytest.mark.slow
 @quick
 @given(name=names, data=archives())
 def test_an_archive_of_anything(alone, name, data):
@@ -185,6 +187,7 @@ constants = st.one_of(
 )
 
 
+@pytest.mark.slow
 @quick
 @given(values=st.dictionaries(st.sampled_from(["BLOCK_M", "\ud800", "=1", "x"]), constants, max_size=3),
        message=st.text(st.characters(exclude_categories=()), max_size=40))
@@ -301,6 +304,7 @@ SPECIAL = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", SPECIAL)
 def test_what_is_no_file_where_one_is_expected(alone, kind):
     """Each in the place of another file, of another student."""
@@ -345,6 +349,7 @@ STALLING = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", STALLING)
 def test_what_was_read_in_quadratic_time(alone, kind, time_limit):
     suffix = "ipynb" if STALLING[kind].startswith("{") else "py"

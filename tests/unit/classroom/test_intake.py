@@ -435,6 +435,7 @@ def test_whatever_is_no_stub_may_be_work(tmp_path, text):
         assert begun.is_work(tmp_path / name)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("begins", ["", "a):\n"])
 @pytest.mark.parametrize("text", ["def W8A8_MM(", ")", '",', '",  ', ' """', "\n", ":", "\\"])
 def test_long_files_are_searched_in_linear_time(tmp_path, begins, text):

@@ -172,6 +172,7 @@ def test_a_damaged_file_is_put_aside_and_what_is_whole_is_kept(tmp_path, damage)
         assert not journal.notes
 
 
+@pytest.mark.slow
 def test_two_batches_cannot_share_a_journal(tmp_path):
     with Journal(tmp_path / "journal.sqlite"):
         other = subprocess.run(
@@ -187,6 +188,7 @@ def test_two_batches_cannot_share_a_journal(tmp_path):
         pass
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(not shutil.which("unshare"), reason="needs unshare to mount a small disk")
 def test_a_full_disk_loses_nothing_that_was_kept(tmp_path):
     program = """

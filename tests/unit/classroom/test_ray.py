@@ -57,6 +57,7 @@ def test_an_address_where_nobody_listens_is_told_at_once():
         connect(place, "cpu")
 
 
+@pytest.mark.slow
 def test_tasks_give_way_to_the_processes_of_gpus():
     program = "import os; from grader.classroom.batch.ray_engine import giving_way as way; print(way(lambda a: (a, os.nice(0)))(3))"
     found = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)

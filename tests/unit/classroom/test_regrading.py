@@ -77,6 +77,7 @@ runs = st.lists(
 )
 
 
+@pytest.mark.slow
 @settings(deadline=None, max_examples=30)
 @given(runs)
 def test_whoever_was_not_chosen_keeps_the_verdict_in_force(wanted):

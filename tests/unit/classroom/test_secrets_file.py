@@ -133,6 +133,7 @@ def test_the_command_writes_where_the_others_find_it(repository):
     assert path.read_text() == text
 
 
+@pytest.mark.slow
 def test_the_command_of_older_documents_leaves_no_empty_file(tmp_path):
     """`python -m grader secrets > secrets.toml`: the shell has made an empty file before the command begins."""
     path = tmp_path / "secrets.toml"

@@ -8,6 +8,7 @@ import re
 from dataclasses import replace
 from urllib.parse import quote, unquote
 
+import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
@@ -80,6 +81,7 @@ def readings(text: str) -> list[str]:
     ]
 
 
+@pytest.mark.slow
 @quick
 @given(rows=people)
 def test_no_name_login_or_id_is_anywhere_on_the_page_for_everybody(without_pictures, rows):

@@ -54,6 +54,7 @@ def test_the_command_line_starts_without_what_only_some_commands_need():
     assert not loaded & {"torch", "triton", "numpy", "nbformat", "jinja2", "matplotlib"}
 
 
+@pytest.mark.slow
 def test_json_is_as_designed(student):
     _, report, _ = student
     assert report["schema_version"] == 1
@@ -134,6 +135,7 @@ def test_what_is_handed_out_is_not_attempted_and_exits_0(handed_out, monkeypatch
     assert "start with w8a8" in done.stdout
 
 
+@pytest.mark.slow
 def test_a_grader_that_fails_exits_3(tmp_path):
     (tmp_path / "sitecustomize.py").write_text(
         "import grader.pipeline.grading\ndef broken(*a, **k): raise RuntimeError('boom')\n"
@@ -147,6 +149,7 @@ def test_a_grader_that_fails_exits_3(tmp_path):
 IN_A_BATCH = "error: {} is not installed; run `make grade-batch`, or `pip install -e .[batch]`\n"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("package", "command", "said"),
     [*((package, ["batch", "."], IN_A_BATCH) for package in ("triton", "cattrs", "copydetect", "yaml")),
@@ -168,6 +171,7 @@ def test_ctrl_c_is_answered_before_a_command_has_begun(tmp_path):
     assert (done.returncode, done.stderr) == (130, "stopped\n")
 
 
+@pytest.mark.slow
 def test_doctor_names_everything():
     done = run("doctor")
     assert done.returncode == 0, done.stdout
@@ -182,6 +186,7 @@ def test_make_alone_lists_the_targets():
         assert f"make {target}" in done.stdout
 
 
+@pytest.mark.slow
 def test_make_grade_without_a_virtual_environment(tmp_path):
     """With the Python of a clone in a folder whose name a shell would split."""
     python = tmp_path / "a clone é" / "python"

@@ -5,8 +5,12 @@ from __future__ import annotations
 import subprocess
 import sys
 
+import pytest
+
 from tests.commands import python
 from tests.submissions import TESTS
+
+pytestmark = pytest.mark.slow
 
 NOTED = """
 import sys

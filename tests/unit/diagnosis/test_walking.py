@@ -20,6 +20,7 @@ def walked(lab, find, put, case="all_tails", program=None):
     return run, found
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("lab", "find", "put", "case"),
     [
@@ -40,6 +41,7 @@ def test_the_sum_ends_at_the_element_that_is_followed(lab, find, put, case):
     assert sum((t.rows[1] - t.rows[0]) * (t.columns[1] - t.columns[0]) for t in found.tiles) == run.y.size
 
 
+@pytest.mark.slow
 def test_rows_k_and_words_are_those_that_were_loaded():
     _, found = walked("w4a16", "nibble - 16, nibble)", "nibble - 8, nibble)", program=1)
     assert found.program == "1"

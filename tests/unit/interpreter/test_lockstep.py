@@ -128,12 +128,14 @@ def launches(lab_id: str, source: Path, names: Sequence[str], record: Sequence[i
     return built.made.kernel, built.made.text, requests
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("lab", LABS)
 def test_solutions_run_together(both, lab, tmp_path):
     ran = both(lab, TESTS.parent / "solutions" / f"{lab}.py", tmp_path, *CASES)
     assert sum(ran.values()) >= 0.6 * len(ran), ran
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("style", STYLES)
 def test_styles_come_to_the_same(both, style, tmp_path):
     assert both(style.split("_")[0], TESTS / "styles" / f"{style}.py", tmp_path, "every_config")
@@ -145,6 +147,7 @@ WRONG = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("lab", "name"), [(one.lab, one.name) for one in all_mistakes() if one.name in WRONG.get(one.lab, ())])
 def test_wrong_kernels_come_to_the_same(both, lab, name, tmp_path):
     mistake = next(one for one in all_mistakes() if (one.lab, one.name) == (lab, name))
@@ -172,6 +175,7 @@ ADDED = "        tl.atomic_add(y_ptrs, y, mask=keep, sem=\"relaxed\")\n"
 HELPER = "@triton.jit\ndef added(ptrs, y, keep):\n    return tl.atomic_add(ptrs, y, mask=keep, sem=\"relaxed\")\n\n\n"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("use", "together"),
     [
@@ -207,6 +211,7 @@ LINES = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("what", LINES)
 def test_programs_that_part_and_what_is_judged_at_once(both, what, tmp_path):
     """The latter runs one after the other; how often programs that part do is not the point."""
@@ -215,6 +220,7 @@ def test_programs_that_part_and_what_is_judged_at_once(both, what, tmp_path):
     assert together in (None, any(ran))
 
 
+@pytest.mark.slow
 def test_kept_promises_do_not_keep_programs_apart(both, tmp_path):
     lines = "    tl.assume(pid >= 0)\n    at = tl.max_contiguous(tl.multiple_of(pid * BLOCK_M + tl.arange(0, BLOCK_M), BLOCK_M), BLOCK_M)\n"
     assert any(both("w8a8", edited(tmp_path, (PID, PID + lines + "    pid = pid + tl.sum(at) * 0\n")), tmp_path, "odd_m").values())
@@ -242,12 +248,14 @@ JUDGED = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", JUDGED)
 def test_what_is_judged_afterwards_runs_together(both, kind, tmp_path):
     after, lines = JUDGED[kind]
     assert all(both("w8a8", edited(tmp_path, (after, after + lines)), tmp_path, "n_tail", record=(0, 3)).values())
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "line",
     ["tl.load(x_ptr - pid * 100000)", "tl.load(x_ptr - 1 - tl.program_id(1))", "tl.atomic_add(y_ptr - 1 - 100000 * pid, 1.0)"],

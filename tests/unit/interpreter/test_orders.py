@@ -110,6 +110,7 @@ def differ(seen) -> dict[str, float]:
     return seen["differ"]
 
 
+@pytest.mark.slow
 def test_what_is_associative_and_commutative_stays_the_same_to_the_bit(differ):
     for name in ("add", "mul", "max", "xor", "larger"):
         assert differ[f"{name} reduce"] == differ[f"{name} scan"] == 0, name

@@ -46,6 +46,7 @@ def test_a_right_kernel_gives_its_result_and_nothing_is_said():
     torch.testing.assert_close(out, 2 * torch.arange(float(N)))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("kernel", "line", "words"),
     [
@@ -70,6 +71,7 @@ def test_what_was_never_stored_to_is_counted():
     assert [text for text in result.sentences if f"{N // 2} of {N} elements of out_ptr were never stored to" in text]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16, torch.float64, torch.int8, torch.int64, torch.uint8])
 def test_tensors_of_every_type_and_stride_come_back(dtype):
     x = torch.arange(2 * N).reshape(N, 2).to(dtype)
@@ -118,6 +120,7 @@ def test_the_command_takes_arguments_from_the_file():
     assert run("tuned", "--grid", "1")[0] == 0
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [

@@ -62,6 +62,7 @@ def test_where_nothing_is_tried_or_added_nothing_is_said():
 STUDENT = (TESTS / "styles" / "w4a16_plain.py").read_text(encoding="utf-8")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("edits", "left_to_chance"),
     [

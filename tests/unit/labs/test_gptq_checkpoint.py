@@ -100,6 +100,7 @@ def refuses_zeros_as_they_are(gptq) -> bool:
     return bool((layer.qzeros == 0x77777777).all())
 
 
+@pytest.mark.slow
 def test_the_layer_takes_the_state_dict_of_a_checkpoint():
     done = subprocess.run(
         [sys.executable, __file__], capture_output=True, text=True, timeout=SECONDS, check=False, cwd=ROOT,

@@ -39,11 +39,13 @@ def test_a_mistake_behind_any_tile_fails(mistake, plan, tmp_path):
     assert all(float(score) < 0.5 for scores in found.values() for score in scores.split()[1::2]), found
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("mistake", "plan"), SAMPLE, ids=name)
 def test_some_mistakes_behind_any_tile_fail(mistake, plan, tmp_path):
     assert survivors(mistake, plan, tmp_path) == {}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("lab", with_mistakes())
 def test_the_right_kernel_passes_behind_every_tile(lab, tmp_path):
     for plan in plans(base(lab)):
@@ -93,6 +95,7 @@ def in_one_of_eight(lab, find, put, bad):
     return text.replace(last, last.replace("\n):", " BUG: tl.constexpr,\n):"))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("planted", PLANTED)
 def test_one_wrong_config_of_eight_costs_points(planted, tmp_path):
     lab_id, find, put = PLANTED[planted]

@@ -76,6 +76,7 @@ def test_a_zero_result_must_be_zero():
     assert not compare(torch.full((4, 4), 1e-4).half(), reference).ok
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("lab", LABS, ids=lambda lab: lab.id)
 @pytest.mark.parametrize("seed", [1, 2])
 def test_zeros_nan_and_halves_fail_in_every_case_and_the_truth_passes(lab, seed):

@@ -32,6 +32,7 @@ def run(monkeypatch, tmp_path):
     return lambda *arguments: CliRunner().invoke(commands.app, [str(argument) for argument in arguments])
 
 
+@pytest.mark.slow
 def test_from_text_to_a_card(run, tmp_path, monkeypatch):
     weights, results, page = tmp_path / "w" / "base.safetensors", tmp_path / "results.json", tmp_path / "README.md"
     done = run("--threads", 1, "train", "--layers", 1, "--steps", 2, "--batch", 2, "--seed", 5, "--weights", weights)

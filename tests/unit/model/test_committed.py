@@ -21,6 +21,7 @@ def test_the_weights_are_small_enough_and_have_the_sizes_of_their_record():
     assert origin.course.steps > 1000
 
 
+@pytest.mark.slow
 def test_perplexity_comes_again():
     """On the table's sample; where this Python's held-out files are others, only roughly."""
     held_out = held_out_text()

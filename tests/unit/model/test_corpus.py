@@ -65,6 +65,7 @@ def test_windows_line_ends_make_no_other_text(tmp_path):
     assert held_out_text(folder, checksums).differing == ()
 
 
+@pytest.mark.slow
 def test_this_python_has_the_text():
     """The checksums hold names that are held out, and this Python, 3.11 or 3.12, has enough of the files as they are."""
     wanted = json.loads(CHECKSUMS.read_text())

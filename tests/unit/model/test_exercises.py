@@ -67,6 +67,7 @@ WRONG = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", EXERCISES)
 def test_a_usual_mistake_is_told(name, capsys):
     for slip in EXERCISES[name].slips:

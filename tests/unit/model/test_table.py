@@ -52,6 +52,7 @@ def label(method) -> str:
     return f"{method.name}{' planted' if method.planted else ''}"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("method", METHODS, ids=label)
 def test_every_method_changes_the_chosen_layers_and_no_other(method, model, examples):
     before = copy.deepcopy(model.state_dict())

@@ -49,6 +49,7 @@ def test_a_pass_goes_through_the_text_once():
     assert len((later[:, 0] % 16).unique()) > 1
 
 
+@pytest.mark.slow
 def test_training_learns(trained):
     assert measure(trained, TEXT[:4096], 32).bits_per_byte < 2.0
     assert measure(tiny_model(), TEXT[:4096], 32).bits_per_byte > 7.0
@@ -80,6 +81,7 @@ def test_the_gradient_passes_straight_through():
     assert torch.equal(StraightThrough(Format(3))(weight).detach(), rounded(weight.detach(), Format(3)))
 
 
+@pytest.mark.slow
 def test_training_with_rounded_weights_wins_back_what_rounding_lost(trained):
     format, plain, taught = Format(2), copy.deepcopy(trained), copy.deepcopy(trained)
     for layer in linear_layers(plain).values():

@@ -76,6 +76,7 @@ def paths() -> dict[tuple[str, str], SpeedPath]:
     return {}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("lab_id", "name"), [(lab_id, name) for lab_id in LABS for name in speed_steps_of(lab_id)])
 def test_a_step_is_open_before_its_rung_and_done_after_it(lab_id, name, paths):
     step = speed_steps_of(lab_id)[name]
@@ -92,6 +93,7 @@ def test_a_step_is_open_before_its_rung_and_done_after_it(lab_id, name, paths):
     assert "{" not in "".join(result.text for answer in answers for result in answer.results)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("lab_id", "rung"), [(lab_id, step.rungs[1]) for lab_id in LABS for step in speed_steps_of(lab_id).values()])
 def test_a_kernel_stands_where_its_rung_does(lab_id, rung, paths):
     path = paths.setdefault((lab_id, rung), path_of(lab_id, rung, 2))
@@ -116,6 +118,7 @@ HINTED = [
 ]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("rung", "old", "new", "taken", "open_still"), HINTED, ids=[row[3] for row in HINTED])
 def test_what_the_hint_says_is_enough(rung, old, new, taken, open_still):
     lab_id = rung.split("_")[0]
@@ -144,6 +147,7 @@ NOT_DONE = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("why", NOT_DONE)
 def test_what_is_no_step_says_why(why):
     """A rung with edits, the step, which of its demands are met, what the last one says, and why the kernel is wrong."""
@@ -194,6 +198,7 @@ def test_nothing_is_shown_before_a_prediction(monkeypatch):
         check_cells.check("w8a8", speed="split")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("rung", "asked"), [("w8a8_1_obvious", True), ("w8a8_2_epilogue", False)])
 def test_a_step_that_the_kernel_has_taken_is_not_asked(rung, asked, monkeypatch):
     shown: list[str] = []

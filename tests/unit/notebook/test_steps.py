@@ -180,6 +180,7 @@ def test_every_step_has_its_cells(lab_id):
             assert f"def {steps_of(lab_id)[name].function}(" in cell.source
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("lab_id", LABS)
 def test_the_notebooks_kernel_is_the_solutions(lab_id):
     """Same statements, so the same points, whichever of the two is graded."""
@@ -291,6 +292,7 @@ NEEDED = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("why", NEEDED)
 def test_a_cell_that_needs_an_earlier_one_says_so_before_it_runs(monkeypatch, why):
     """A notebook, the step that a cell needs, whether it has to be right, a mistake in it, its function, and what is not enough."""

@@ -13,6 +13,8 @@ from grader.model import LabReport
 from grader.pipeline.grading import GradeOptions, grade
 from tests.submissions import TESTS
 
+pytestmark = pytest.mark.slow
+
 BASE = (TESTS / "styles" / "w8a8_plain.py").read_text(encoding="utf-8")
 WIDEST = '        triton.Config({"BLOCK_M": 32, "BLOCK_N": 64, "BLOCK_K": 64}, num_warps=4, num_stages=3),\n'
 TOO_LARGE = '        triton.Config({"BLOCK_M": 32, "BLOCK_N": 64, "BLOCK_K": 256}, num_warps=4, num_stages=8),\n'

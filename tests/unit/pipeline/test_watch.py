@@ -155,6 +155,7 @@ def test_only_the_lab_that_changed_is_graded_and_a_notebook_counts_as_well_as_a_
             session.process.kill()
 
 
+@pytest.mark.slow
 def test_nothing_to_watch_is_refused(tmp_path: Path):
     session = Watched(tmp_path / "nowhere.py")
     assert session.process.wait(timeout=PATIENCE) == 2

@@ -37,6 +37,7 @@ def fill_in(folder, lab_id):
     nbformat.write(notebook, folder / f"{lab_id}.ipynb")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("graded", "worked_in"), list(itertools.permutations(PLACES, 2)))
 def test_stubs_here_and_work_there_are_refused_with_the_command_that_helps(handed_out, graded, worked_in):
     fill_in(handed_out / worked_in, "dds")
@@ -55,6 +56,7 @@ def test_a_single_file_too(handed_out, path):
         with_work_in_other_folders(read(handed_out / path, [get_lab("w8a8")]), [get_lab("w8a8")])
 
 
+@pytest.mark.slow
 def test_a_lab_that_is_elsewhere_is_named_beside_one_that_is_here(handed_out):
     fill_in(handed_out / "notebooks", "w8a8")
     fill_in(handed_out / "assignment", "dds")
@@ -65,6 +67,7 @@ def test_a_lab_that_is_elsewhere_is_named_beside_one_that_is_here(handed_out):
     assert found.labs["dds"].message == f"DDS_MM is the stub here, but {handed_out / 'assignment' / 'dds.py'} has it; move it here"
 
 
+@pytest.mark.slow
 def test_work_in_all_of_them_or_in_none_is_graded_as_it_is(handed_out):
     for place in PLACES:
         submission = read(handed_out / place, LABS)

@@ -172,6 +172,7 @@ def test_odd_characters_cost_their_cell_at_most(tmp_path, cells):
     assert isinstance(read_text(tmp_path, notebook(*cells), "w8a8.ipynb")["w8a8"], KernelSource)
 
 
+@pytest.mark.slow
 def test_a_100_mb_notebook_is_read(tmp_path):
     big = {"output_type": "stream", "name": "stdout", "text": "x" * (100 << 20)}
     data = json.loads(notebook(BASE))
@@ -266,6 +267,7 @@ def test_the_stub_is_not_attempted(tmp_path):
     assert "still the stub" in message
 
 
+@pytest.mark.slow
 def test_work_in_the_chinese_notebooks_is_read_there_and_pointed_to_from_above(tmp_path):
     shutil.copytree(TESTS.parent / "notebooks", tmp_path / "notebooks", ignore=shutil.ignore_patterns("source"))
     for folder in ("notebooks", "notebooks/zh"):
@@ -345,6 +347,7 @@ def test_a_notebook_of_empty_cells_is_left(tmp_path):
     assert "holds 20001 cells" in refusal(read(path, W8A8).labs["w8a8"])
 
 
+@pytest.mark.slow
 def test_the_files_of_a_hand_in_share_what_may_be_read_and_those_named_after_a_lab_come_first(tmp_path):
     """Two hundred files may not take two hundred times what one may; a pile of others costs a lab's own file nothing."""
     (tmp_path / "w8a8.py").write_text(f"{BASE}\nw8a8_bytes = 3\n", encoding="utf-8")
@@ -363,6 +366,7 @@ def test_the_files_of_a_hand_in_share_what_may_be_read_and_those_named_after_a_l
     assert "dds" not in answers_for(tmp_path, ["w8a8", "w4a16", "w8a16", "dds"])
 
 
+@pytest.mark.slow
 def test_a_kernel_reaches_a_bounded_text(tmp_path):
     table = "TABLE = [" + "1, " * 50_000 + "]\n"
     source = BASE.replace("@triton.autotune(", f"{table}\n\n@triton.autotune(")

@@ -187,6 +187,7 @@ def test_every_line_that_was_observed_and_of_memory_bears_its_sentence():
     assert marked[1][1] == "tl.store writes"
 
 
+@pytest.mark.slow
 def test_at_most_three_pictures_before_the_rest():
     lab = wrong_report().labs["w8a8"]
     maps = tuple(replace(lab.error_maps[0], case=f"case_{number}", M=77 + number) for number in range(5))

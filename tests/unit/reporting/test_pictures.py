@@ -85,6 +85,7 @@ def all_pictures() -> dict[str, pictures.Picture]:
     }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", list(all_pictures()))
 def test_each_picture_is_an_svg_that_follows_the_readers_setting(name: str):
     picture = all_pictures()[name]
@@ -99,6 +100,7 @@ def test_each_picture_is_an_svg_that_follows_the_readers_setting(name: str):
     assert picture.svg() == svg, "the same data draw the same file"
 
 
+@pytest.mark.slow
 def test_words_carry_the_numbers():
     drawn = all_pictures()
     assert "1664 NaN or unwritten" in drawn["error_map"].alt
@@ -109,6 +111,7 @@ def test_words_carry_the_numbers():
     assert "38 of 128 blocks" in drawn["bsr_pattern"].alt
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("shape", [(277, 192), (48, 256), (1, 512), (16, 64), (269, 40), (300, 1024)])
 def test_words_of_an_error_map_lie_inside_it_and_apart(shape: tuple[int, int]):
     y = torch.ones(shape).half()
@@ -135,11 +138,13 @@ def test_the_word_shows_what_packing_packed():
     assert f"are {', '.join(str(int(value)) for value in q)}, lowest" in pictures.int4_word(word).alt
 
 
+@pytest.mark.slow
 def test_degenerate_data_draw():
     assert pictures.quantisation(torch.zeros(16), 1.0).png()
     assert pictures.bsr_pattern(torch.zeros(5, dtype=torch.int32), torch.zeros(0, dtype=torch.int32), 128).png()
 
 
+@pytest.mark.slow
 def test_matplotlib_is_imported_only_to_draw():
     """It takes half a second of CPU, and the pages of right kernels have no picture."""
     code = (

@@ -42,6 +42,7 @@ def losing(operation: str):
     return Losing
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("operation", ["load", "describe", "made", "compile", "allocate"])
 def test_a_build_that_is_lost_is_no_verdict(operation):
     built = build(LAB, source(), BuildOptions((90,), "check", 1, start=losing(operation)))

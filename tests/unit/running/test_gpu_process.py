@@ -48,6 +48,7 @@ def test_a_machine_that_kills_everything_is_not_asked_for_ever(tmp_path):
     assert len(list(folder.iterdir())) == ATTEMPTS * MAX_LOST + (3 - MAX_LOST)
 
 
+@pytest.mark.slow
 def test_every_part_is_answered_in_order(tmp_path):
     once = f"once {tmp_path / 'died'}"
     parts = ["a", "die", "b", "hang", "poison", once, "c"]
@@ -77,6 +78,7 @@ def hangs_or_answers(connection, gpu):
             return
 
 
+@pytest.mark.slow
 def test_a_kernel_that_keeps_ending_the_process_is_given_up(monkeypatch):
     monkeypatch.setattr(cuda, "LAUNCH_SECONDS", 0.5)
     lab = get_lab("w8a8")
@@ -111,6 +113,7 @@ def counts_seconds(connection, gpu):
             return
 
 
+@pytest.mark.slow
 def test_a_new_process_is_told_what_the_kernel_has_spent():
     with acting(counts_seconds) as runner:
         outcomes = runner.correctness(get_lab("w8a8"), BUNDLE, [("one_tile", 0), ("one_tile", 1)], seed=1)
@@ -131,6 +134,7 @@ def tells_what_it_knows(connection, gpu):
             connection.send((answer, False))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("several", [1, 3])
 def test_no_process_knows_a_hidden_case_and_another_one(several):
     """Neither as a part, nor by a launch, a refusal or a binary; and no hidden case is launched before the last time is taken."""

@@ -109,6 +109,7 @@ def doubled(y, n):
 """
 
 
+@pytest.mark.slow
 def test_a_launch_imports_no_torch_and_takes_numbers_as_triton_does(tmp_path):
     """A sandbox is forked from a process that has imported nothing that launches do not need."""
     path = tmp_path / "made_module.py"

@@ -67,12 +67,14 @@ def test_everything_documented_has_a_kernel_or_a_reason():
     assert documented() - covered - reasons == set()
 
 
+@pytest.mark.slow
 def test_an_operation_that_is_planned_gives_what_the_whole_way_gave(interpreted):
     first = {key: value for key, value in interpreted.items() if not key.startswith(("again:", "about"))}
     assert {key for key, value in first.items() if interpreted[f"again:{key}"].tobytes() != value.tobytes()} == set()
     assert len(first) > len(ALL)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", COMPARED)
 def test_interpreted_as_compiled(interpreted, name):
     assert f"{name}!" not in interpreted, str(interpreted.get(f"{name}!"))
@@ -129,6 +131,7 @@ def test_an_argument_of_one_is_to_the_interpreter_what_it_is_to_the_compiler(tmp
 KEPT = "    for i in {}(2):\n        y += i * 0.0\n"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("lines", "name"),
     [

@@ -4,8 +4,12 @@ from __future__ import annotations
 
 import json
 
+import pytest
+
 from tests.commands import python
 from tests.language.folded import KERNELS
+
+pytestmark = pytest.mark.slow
 
 
 def stored(what, path):

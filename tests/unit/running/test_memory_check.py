@@ -91,6 +91,7 @@ def shared(source: str) -> str:
 WORD = "{}.to(tl.pointer_type(tl.int32))"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("line", "stops"),
     [
@@ -168,6 +169,7 @@ SAID = {
 AMONG_OTHERS = ("before the tensor", "one iteration too many", "past the end", "strides")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", SAID)
 def test_a_bad_access_is_said_as_what_it_is(tmp_path, name):
     """Edits of the right kernel, its sizes, what one sentence says together, and what none says. {text}: the line that holds it."""
@@ -268,6 +270,7 @@ ODD = "tl.store(pairs.to(tl.pointer_type(tl.int16)) + 1, 1, mask=pid_n > 0)\n"
 WITHIN = ADD.replace("mask=", "scope='cta', mask=")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("stores", "unordered"),
     [
@@ -315,6 +318,7 @@ HALVES = TWICE + "halves = both.to(tl.pointer_type(tl.int8)) + tl.arange(0, 2)[N
 LANE = "tl.join(tl.zeros((BLOCK_M, BLOCK_N), tl.int32), tl.full((BLOCK_M, BLOCK_N), 1, tl.int32))"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("stores", "unordered"),
     [
@@ -362,6 +366,7 @@ READ, STORED = "put tl.debug_barrier() between", "or store each element once"
 USED = "y += back * 0\n"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("lines", "advice", "unordered"),
     [
@@ -570,6 +575,7 @@ def test_a_tile_loaded_ahead_of_the_last_iteration_lacks_a_mask_where_y_is_right
     assert not any("the end of the loop" in one for one in right)
 
 
+@pytest.mark.slow
 def test_findings_survive_a_launch_that_does_not_end(tmp_path):
     """The loop would never end, and a mask was missing before it."""
     unmasked = "    tl.store(y_ptrs, y.to(tl.float16), mask=offs_m[:, None] < M)\n"
@@ -579,6 +585,7 @@ def test_findings_survive_a_launch_that_does_not_end(tmp_path):
     assert any("writes column 16 of y" in sentence for sentence in result.sentences)
 
 
+@pytest.mark.slow
 def test_findings_before_a_timeout_are_what_a_report_says_first(tmp_path):
     """The kernel ends in no case; the mask that was missing before is what to fix first, and costs the memory points."""
     unmasked = "    tl.store(y_ptrs, y.to(tl.float16), mask=offs_n[None, :] < N)\n"

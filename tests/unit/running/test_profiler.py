@@ -106,6 +106,7 @@ def tool_of(folder, script):
     return str(tool)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("script", "why"),
     [

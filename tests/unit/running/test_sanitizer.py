@@ -68,6 +68,7 @@ UNITS = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("unit", UNITS.values(), ids=UNITS.keys())
 def test_a_report_of_any_length_is_read_in_a_bounded_time(unit):
     from time import process_time
@@ -111,6 +112,7 @@ def tool(tmp_path, then=""):
 BROKEN = "open(arguments[arguments.index('--log-file') + 1], 'w').write('=========')"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("then", "seen"), [("", PAIRS), (BROKEN, []), (None, [])], ids=["whole", "a report without its end", "no tool"]
 )

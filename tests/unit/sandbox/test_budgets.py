@@ -43,6 +43,7 @@ DRIP = f"{MANY}import time\nanswers({FRAME})\nwhile True:\n    answers(b' ')\n  
 CROWD = "import os\nfor _ in range(30):\n    if os.fork() == 0:\n        while True: pass\nwhile True: pass\n"
 
 
+@pytest.mark.slow
 @confined
 @pytest.mark.parametrize("code", [DRIP.replace("PAUSE", "0.0"), DRIP.replace("PAUSE", "0.03"), CROWD], ids=["drip", "slow drip", "crowd"])
 def test_neither_a_dripped_answer_nor_a_crowd_of_children_gains_time(box, code):
@@ -143,6 +144,7 @@ TOO_MUCH = {
 }
 
 
+@pytest.mark.slow
 @confined
 @pytest.mark.parametrize("what", TOO_MUCH)
 def test_what_is_too_much_ends_the_sandbox(box, monkeypatch, what):

@@ -149,6 +149,7 @@ def test_eight_times_the_text_is_eight_times_the_work(unit):
     assert steps(PTX + of(unit, 8 * 200)) <= 10 * steps(PTX + of(unit, 200))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("unit", UNITS.values(), ids=UNITS.keys())
 def test_two_megabytes_of_anything_are_read_in_time(unit):
     """By the process's own clock. A reader that goes back to the start for each of them takes hours."""

@@ -96,6 +96,7 @@ def test_a_loop_outside_the_kernel_times_out(monkeypatch):
     assert "W8A8_MM_grid did not return" in message
 
 
+@pytest.mark.slow
 def test_a_compile_that_never_ends_is_given_up(monkeypatch):
     monkeypatch.setattr(building.compiler, "COMPILE_SECONDS", 3.0)
     endless = BASE.replace("for k in range(0, tl.cdiv(K, BLOCK_K)):", "for k in tl.static_range(0, 1000000):")
@@ -108,6 +109,7 @@ def test_refusing_to_start_without_bubblewrap(monkeypatch):
         Sandbox(confined=True)
 
 
+@pytest.mark.slow
 def test_without_bubblewrap_your_own_work_is_still_graded(monkeypatch):
     monkeypatch.setattr(confinement, "bubblewrap", lambda: None)
     assert isinstance(build(LAB, source(), BuildOptions((90,), "check", 1)), KernelBundle)

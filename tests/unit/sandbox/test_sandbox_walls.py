@@ -114,6 +114,7 @@ def test_signals_reach_nobody(start):
         assert psutil.Process(parent).status() != psutil.STATUS_STOPPED
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("name", "arguments"),
     [
@@ -189,6 +190,7 @@ SCRATCH_FOLDERS = {"/tmp", "/tmp/grading", "/dev/shm"}
 DEVICES = {f"/dev/{name}" for name in ("full", "null", "ptmx", "pts/ptmx", "random", "tty", "urandom", "zero")}
 
 
+@pytest.mark.slow
 def test_nothing_but_the_scratch_folders_can_be_written(box):
     assert set(told(box, WRITABLE, 120)) <= SCRATCH_FOLDERS | DEVICES
 
@@ -215,6 +217,7 @@ def clone(request, monkeypatch):
     shutil.rmtree(home)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("clone", [tempfile.gettempdir(), "/tmp", "/dev/shm", Path.home()], indirect=True)
 def test_a_clone_may_lie_anywhere(clone, start):
     with start() as box:
@@ -222,6 +225,7 @@ def test_a_clone_may_lie_anywhere(clone, start):
         assert set(told(box, WRITABLE, 120)) <= SCRATCH_FOLDERS | DEVICES
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("clone", ["/tmp", "/dev/shm", Path.home()], indirect=True)
 @pytest.mark.parametrize("around", [".", ".."])
 def test_the_clone_is_empty_even_where_packages_lie_around_it(clone, start, around, monkeypatch):
@@ -259,6 +263,7 @@ def test_no_mapping_is_shared_and_writable():
         assert shared == []
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("before", "statement"),
     [
@@ -366,6 +371,7 @@ def ask_often(box):
         time.sleep(0.01)
 
 
+@pytest.mark.slow
 def test_requests_that_a_module_reads_away_help_nobody(start):
     thief = """
     import os, threading

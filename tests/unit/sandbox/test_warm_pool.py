@@ -151,6 +151,7 @@ time.sleep(60)
 """
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("how", ["confined", "unconfined"])
 @pytest.mark.parametrize("end", [signal.SIGKILL, signal.SIGTERM, signal.SIGINT])
 def test_everything_ends_with_the_grader_whatever_ends_that(end, how):
@@ -213,6 +214,7 @@ def test_without_bubblewrap_a_fork_has_a_folder_of_its_own(own_pool):
     assert alive == []
 
 
+@pytest.mark.slow
 def test_a_fork_compiles_and_interprets_as_a_cold_start_does(own_pool, monkeypatch):
     source = KernelSource("w8a8", "W8A8_MM", None, KERNEL, (), ROOT / "w8a8.py")
     lab = get_lab("w8a8")

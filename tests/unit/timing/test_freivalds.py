@@ -39,6 +39,7 @@ def mean_square(found, case):
     return float(found.squares.mean()) / (case.M * COLUMNS)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("lab_id", CASES)
 def test_right_outputs_use_a_small_share_of_the_bound(lab_id):
     means = []
@@ -71,6 +72,7 @@ def test_atomics_in_fp16_pass_in_every_order(roundings):
         assert float(found.worst.max()) < 0.5
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("lab_id", CASES)
 def test_one_slice_of_sixty_four_or_one_block_is_missed(lab_id):
     """Only in one launch of a replay; each of the replays must show it."""
@@ -127,6 +129,7 @@ def test_an_accumulator_in_fp16_is_seen_over_the_replays_of_a_race():
     assert too_far_together(sum(means) / len(means), 2 * FIRST_ROUNDS), means
 
 
+@pytest.mark.slow
 def test_a_wrong_row_is_seen_whatever_the_signs():
     lab, case, stack, y = made("w4a16", 9)
     y[2, 1] = y[2, 1].roll(1)

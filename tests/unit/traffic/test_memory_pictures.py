@@ -23,6 +23,7 @@ from tests.unit.notebook.test_steps import solution_cells
 pytestmark = pytest.mark.xdist_group("traffic")
 
 
+@pytest.mark.slow
 def test_pictures_say_the_numbers_that_they_show():
     words = of_solution("ladder/w4a16_1_obvious.py", "w4a16", (256, 256, 256))
     split = of_solution("ladder/w4a16_4_split.py", "w4a16", (16, 128, 1024))
@@ -53,6 +54,7 @@ def test_pictures_say_the_numbers_that_they_show():
     assert "4 times" not in rows[3]
 
 
+@pytest.mark.slow
 def test_in_a_notebook(monkeypatch: pytest.MonkeyPatch):
     cells, shown = solution_cells("dds"), []
     elsewhere = notebook_cells.inputs

@@ -209,6 +209,7 @@ def test_a_wrong_kernel_is_counted_and_says_so():
     assert "elements of Y are wrong" in found.wrong
 
 
+@pytest.mark.slow
 def test_what_cannot_be_counted_gets_a_sentence():
     outside = _edited("tl.store(y_ptrs, y", "tl.store(y_ptrs + 1, y")
     assert isinstance(outside, Uncounted)

@@ -28,6 +28,7 @@ def by_least_squares(w: torch.Tensor, x: torch.Tensor, format: Format) -> torch.
     return result.float()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("seed", range(5))
 def test_each_column_is_rounded_after_the_best_repair(seed):
     w, x = normal(6, 12, seed=seed), correlated(40, 12, seed)

@@ -37,6 +37,7 @@ def nearest_on_grid(values: list[float], format: Format) -> list[float]:
     return [float(min((abs((q - zero) * scale - Fraction(v)), (q - zero) * scale) for q in codes)[1]) for v in values]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("format", FORMATS, ids=str)
 def test_each_number_becomes_the_nearest_of_its_grid(format):
     r = normal(4, 32) + (0.5 if format.zero_point else 0.0)
