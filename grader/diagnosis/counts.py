@@ -31,17 +31,20 @@ def check_counts(run: Run, parts: Sequence[Products]) -> list[Observation]:
     """How often each k is in the sum of an element of Y. parts: of the programs that share a tile, or of one alone."""
     one, e = parts[0], 0
     K, n = run.sizes[2], int(one.n[e])
-    counts, needed = np.zeros(K, dtype=np.int64), needed_of(run, n)
+    counts, own, needed = np.zeros(K, dtype=np.int64), np.zeros(K, dtype=np.int64), needed_of(run, n)
     for part in parts:
         at = np.flatnonzero((part.m == one.m[e]) & (part.n == one.n[e]))
         if not len(at):
             return []
         counts += _times_met(part, int(at[0]), needed)
+        own += _times_met(part, int(at[0]), needed, own=True)
     where = f"Y[{one.m[e]}, {n}]"
-    missing, twice = np.flatnonzero(needed & (counts == 0)), np.flatnonzero(counts > 1)
+    missing, twice = np.flatnonzero(needed & (counts == 0)), np.flatnonzero(own > 1)
     found = _past_the_end(run, one, e)
     if len(twice):
-        text = f"the elements at k = {span(twice)} are multiplied {_often(counts[twice])} for {where}{_together(run, parts)}"
+        text = (
+            f"the elements at k = {span(twice)} are multiplied {_often(own[twice])} for {where}{_together(run, parts)}"
+        )
         begins = {int(part.left.k[0][part.live[0]].min()) for part in parts if part.live[0].any()}
         ends = {int(part.left.k[0][part.live[0]].max()) for part in parts if part.live[0].any()}
         which = "stop" if len(ends) == 1 < len(begins) else "start"
@@ -57,13 +60,15 @@ def check_counts(run: Run, parts: Sequence[Products]) -> list[Observation]:
     return found
 
 
-def _times_met(products: Products, e: int, needed: Array) -> Array:
-    """int [K]: how often both operands hold this k of the right rows. An operand may come in parts, such as what fp16 holds of it and what
-    is left: where each of several lines multiplies every k that is needed once, that is once."""
+def _times_met(products: Products, e: int, needed: Array, *, own: bool = False) -> Array:
+    """int [K]: how often both operands hold this k, of any rows or of the element's own. An operand may come in parts, such as what fp16
+    holds of it and what is left: where each of several lines multiplies every k that is needed once, that is once."""
     left, right = products.left, products.right
     unit = right.operand.unit
     met = left.live[e] & right.live[e] & products.alive[e] & (left.k[e] // unit == right.k[e] // unit)
     met &= (left.k[e] >= 0) & (left.k[e] < len(needed))
+    if own:
+        met &= (left.row[e] == products.m[e]) & (right.row[e] == products.n[e])
     places = [term.place for term in products.flow.terms]
     of_term = np.array([places.index(place) for place in places], dtype=np.int64)[products.term]
     each = [np.bincount(left.k[e][met & (of_term == one)], minlength=len(needed)) for one in np.unique(of_term)]
@@ -73,7 +78,7 @@ def _times_met(products: Products, e: int, needed: Array) -> Array:
 
 def meets_again(run: Run, products: Products) -> bool:
     """Whether a program multiplies some k more than once for its first element."""
-    return bool((_times_met(products, 0, needed_of(run, int(products.n[0]))) > 1).any())
+    return bool((_times_met(products, 0, needed_of(run, int(products.n[0])), own=True) > 1).any())
 
 
 def _together(run: Run, parts: Sequence[Products]) -> str:
@@ -210,12 +215,20 @@ def _missing(run: Run, parts: Sequence[Products], e: int, missing: Array, where:
         text = f"the products of k = {span(missing)} do not reach {where}"
         return one.seen("count", "lost", line, text, "each k once")
     unit = one.right.operand.unit
-    for side, other in ((one.left, one.right), (one.right, one.left)):
-        there = np.flatnonzero(other.live[e] & np.isin(other.k[e] // unit, missing // unit) & side.asked[e])
-        if len(there) and (side.k[e, there] // unit != other.k[e, there] // unit).all():  # and so outside its tensor
-            p = int(there[0])
-            text = f"for {where}, {element(run, one.left, e, p)} is multiplied by {element(run, one.right, e, p)}"
-            return one.seen("k", "meet", line_of_place(run, one, side, p), text, "the same k in both operands", p=p)
+    for part in parts:
+        at = int(np.flatnonzero((part.m == one.m[e]) & (part.n == one.n[e]))[0])
+        for side, other in ((part.left, part.right), (part.right, part.left)):
+            there = np.flatnonzero(other.live[at] & np.isin(other.k[at] // unit, missing // unit) & side.asked[at])
+            if (
+                len(there) and (side.k[at, there] // unit != other.k[at, there] // unit).all()
+            ):  # and so outside its tensor
+                p = int(there[0])
+                text = (
+                    f"for {where}, {element(run, part.left, at, p)} is multiplied by {element(run, part.right, at, p)}"
+                )
+                return part.seen(
+                    "k", "meet", line_of_place(run, part, side, p), text, "the same k in both operands", p=p
+                )
     made = int(one.iteration.max()) + 1 if one.iteration.size else 0
     depth = int((one.iteration == 0).sum())
     text = f"k = {span(missing)} is never multiplied for {where}{_together(run, parts)}"

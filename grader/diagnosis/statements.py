@@ -26,9 +26,9 @@ def variables_of(text: str) -> dict[int, str]:
 
 
 def line_in_block_pointer(text: str, line: CalledLine, name: str, place: int) -> int:
-    """Where an argument, by its name and place, of a block pointer stands that is made in a line; that line where none is."""
+    """Where an argument, by its name and place, of a block pointer or descriptor stands that is made in a line; that line where none is."""
     for call in all_of(text, ast.Call):
-        if call.lineno == line and ast.unparse(call.func).endswith("make_block_ptr"):
+        if call.lineno == line and ast.unparse(call.func).endswith(("make_block_ptr", "make_tensor_descriptor")):
             given = [one.value for one in call.keywords if one.arg == name] or call.args[place : place + 1]
             found = CalledLine(given[0].lineno if given else line)
             found.caller = line.caller

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import math
 from collections.abc import Sequence
 
@@ -9,8 +10,8 @@ import numpy as np
 
 from grader.diagnosis.definition import behind, line_of_condition, line_of_value, start_of_sum
 from grader.diagnosis.observation import Observation, plain
-from grader.diagnosis.provenance import Array
-from grader.diagnosis.relation import Products, Run
+from grader.diagnosis.provenance import Array, Untraceable
+from grader.diagnosis.relation import Products, Run, products_of
 from grader.diagnosis.statements import loops_around
 from grader.diagnosis.stores import places_in_output
 from grader.diagnosis.tape import Node
@@ -102,7 +103,7 @@ def _of_another(
         text = f"the sum for {element} still has {what} the program stored to Y[{row}, {column}] before"
         expected = "a sum that begins with zero for each tile"
         return products.seen("sum", "not reset", _began(run, products, node), text, expected)
-    if not mine or not whole:
+    if not mine or not whole or (node not in there and _has(run, products.program, home, row, column, k)):
         return None
     text = f"the sum for {element} has {what} belongs to Y[{row}, {column}]"
     if node > home.number and run.wrong[row, column]:
@@ -111,6 +112,17 @@ def _of_another(
     text += ", in another tile of the program"
     line = _where_it_joins(run, node, products.store, there)
     return products.seen("sum", "other tile", line, text, "the products of one tile in one sum")
+
+
+def _has(run: Run, program: int, store: Node, row: int, column: int, k: int) -> bool:
+    """Whether an element that a program stores has its product of one k in its sum, and so lacks none that another has."""
+    m, n, _ = places_in_output(run, store)
+    with contextlib.suppress(Untraceable):
+        stored = products_of(run, program, store, np.flatnonzero((m == row) & (n == column))[:1])
+        left, right = stored.left, stored.right
+        own = (left.row == row) & (right.row == column) & (left.k == k) & (right.k == k)
+        return bool((stored.live & own).any())
+    return False
 
 
 def _where_it_joins(run: Run, product: int, store: Node, there: set[int]) -> int | None:

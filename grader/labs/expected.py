@@ -148,9 +148,11 @@ def by_strides(row: str, column: str) -> Callable[[Problem, Array], tuple[Array,
         along_row, along_k = problem.scalars[row], problem.scalars[column]
         if along_row >= along_k:
             rows, rest = np.divmod(offsets, along_row)
-            return rows, rest // along_k
-        k, rest = np.divmod(offsets, along_k)
-        return rest // along_row, k
+            k, gap = np.divmod(rest, along_k)
+        else:
+            k, rest = np.divmod(offsets, along_k)
+            rows, gap = np.divmod(rest, along_row)
+        return np.where(gap == 0, rows, -1), k
 
     return place
 
