@@ -128,6 +128,8 @@ def _line_of_rounds(run: Run, part: Products, amiss: Array, *, sliced: bool) -> 
         begins = {node.number for load in _loads(run, part) for node in all_of_address(run, load)}
         if sliced:
             begins = _of_this_slice(run, part, begins) | _of_all_tiles(run, found.stop, depth)
+        if abs(rounds) == abs(found.by) and run.tape.nodes[found.stop].op == "load":
+            return found.line  # nothing that is loaded as it is lacks one
         sign, left = 1 if found.stop != found.start else -1, len(amiss) * found.by // (by or depth)  # not whole, maybe
         return line_of_number(run, found.stop, (sign * rounds, sign * left), store | begins, found.line)
     if np.array_equal(place, more - len(amiss) + known[0]):

@@ -15,8 +15,8 @@ ORDERS = ("reshape", "trans", "join", "cat", "gather", "split")
 
 def line_of_exchange(run: Run, products: Products, side: Side, p: int, access: Node) -> int | None:
     """Where a load's elements go on to products whose own were loaded too, by another load of the same tile of Y, or lie elsewhere
-    in this one; None where they were not."""
-    wanted = _elements_missed(products, side, p)
+    in this one; of two loads that are joined, where they are; None where they were not."""
+    wanted = _elements_missed(run, products, side, p, access)
     term, mine = products.flow.terms[int(products.term[p])], run.tape.accesses[products.program]
     stored = max((node.number for node in mine if node.op == "store" and node.number < term.node), default=-1)
     loads = (node for node in reversed(mine) if node.op == "load" and stored < node.number < term.node)
@@ -31,6 +31,9 @@ def line_of_exchange(run: Run, products: Products, side: Side, p: int, access: N
         return next((node.line for node in reversed(orders) if node.op == "trans"), term.line)
     if right is access:
         return next((node.line for node in orders), None)
+    joins = (node for node in orders if right.number in {one.number for one in behind(run, node.number)})
+    if (joined := next(joins, None)) is not None:
+        return joined.line
     return next((node.line for node in way if access.number in node.inputs and node.op not in MOVES), term.line)
 
 
@@ -81,14 +84,17 @@ def line_of_moved(run: Run, store: Node) -> int | None:
     return next((node.line for node in after[::-1] if node.op in ORDERS and run.provenance.carries(node.number)), None)
 
 
-def _elements_missed(products: Products, side: Side, p: int) -> Array:
-    """The elements, as numbers of row and k, that an operand should have brought to a product's multiplication; none where it did."""
+def _elements_missed(run: Run, products: Products, side: Side, p: int, access: Node) -> Array:
+    """The elements, as numbers of row and k, that an operand should have brought to a product's multiplication in place of a load's; none
+    where that did."""
     here = products.term == products.term[p]
     other = products.right if side is products.left else products.left
     alive, unit = (other.live & products.alive)[:, here], max(side.operand.unit, 1)
     wanted: Array = (products.rows(side)[:, None] * FAR + other.k[:, here] // unit)[alive]
     brought = (side.row * FAR + side.k // unit)[:, here][alive]
-    return wanted[:0] if np.array_equal(brought, wanted) else wanted
+    rows, k = side.operand.place(run.problem, access.offsets[access.active])
+    loaded = np.isin(brought, rows * FAR + k // unit)
+    return wanted[:0] if np.array_equal(brought, wanted) else wanted[loaded]
 
 
 def _brings(run: Run, side: Side, load: Node, wanted: Array) -> bool:
