@@ -322,8 +322,8 @@ def check_k(run: Run, products: Products) -> list[Observation]:
         return []
     walks = [_Walk(run, products, name) for name in ("left", "right")]
     again = [walk for walk in walks if unit == 1 and walk.meets_again]
-    looked = check_index(run, products)
-    if looked and (again != walks[1:] or looked[0].aspect == "element"):
+    looked, disordered = check_index(run, products), _disordered(walks, first_of(products, wrong)[0])
+    if looked and disordered != walks[1:] and (again != walks[1:] or looked[0].aspect == "element"):
         return looked
     if all(walk.regular for walk in walks) and (apart := _step_apart(walks)):
         return [apart]
@@ -332,6 +332,8 @@ def check_k(run: Run, products: Products) -> list[Observation]:
     words = right.k[0][products.term == products.term.min()]
     if walks[0].alternates:  # neither walks as one is known here: the words in their order are right
         blamed = [walks[0] if (np.diff(words) == unit).all() else walks[1]]
+    elif disordered:
+        blamed = disordered
     elif not right.operand.strides:  # whose rows are right
         blamed = walks[1:] if again == walks[1:] else walks[:1]
     found = [one for walk in blamed for one in walk.observed(wrong, "k")]
@@ -344,6 +346,18 @@ def check_k(run: Run, products: Products) -> list[Observation]:
     line = line_of_place(run, products, side, p, numbers_behind(run, *others))
     text = f"for {products.element(e)}, {element(run, left, e, p)} is multiplied by {element(run, right, e, p)}"
     return [products.seen("k", "meet", line, text, "the same k in both operands", p=p)]
+
+
+def _disordered(walks: list[_Walk], e: int) -> list[_Walk]:
+    """Of two operands with the same k in other orders, in the first multiplication that shows it: the one whose order does not ascend, where
+    the other one's does; else none."""
+    term = walks[0].products.term
+    for here in (term == number for number in np.unique(term)):
+        orders = [walk.side.k[e, here & walk.side.live[e]] for walk in walks]
+        ascends = [bool((np.diff(order) > 0).all()) for order in orders]
+        if ascends[0] != ascends[1] and np.array_equal(*map(np.sort, orders)):
+            return [walks[ascends.index(False)]]
+    return []
 
 
 def _step_apart(walks: list[_Walk]) -> Observation | None:

@@ -434,12 +434,41 @@ def test_a_mistake_that_only_a_large_case_has_is_looked_into(tmp_path):
         ("w4a16_y03", "all_tails", "line 56 (look here first), `word_ok`"),
         # what a mask leaves out beyond K is another row's, where it lies in memory
         ("w4a16_y06", "all_tails", "line 40 (look here first), in `all_tails`, program 0: k = 0:128 is never multiplied"),
+        # blocks laid side by side in another order than the columns of X, which ascend
+        ("dds_y06", "rectangular", "line 29 (look here first), called in dds.py line 61"),
+        # an argument of a descriptor, which has a line of its own
+        ("w8a8_z03", "all_tails", "line 48 (look here first), `weight`"),
+        # two halves that are joined in the wrong order
+        ("w8a8_z12", "all_tails", "line 30 (look here first), called in w8a8.py line 65"),
+        # what lies between the elements of X is none of them
+        ("w4a16_z12", "transposed_x", "line 47 (look here first), in `transposed_x`, program 0: from one product to the next"),
+        # a loop that stops before what was loaded as its end
+        ("dds_z07", "rectangular", "line 35 (look here first), in `rectangular`, program 0: k = 0:32 is never multiplied"),
     ],
 )
 def test_of_a_class_written_blind(tmp_path, kernel, case, said):
     lab = kernel.partition("_")[0]
-    text = kernel_text(f"tests/corpus/blind_2026_11_28y.toml:{kernel}", TESTS.parent)
+    (file,) = (TESTS / "corpus").glob(f"blind_*{kernel[-3]}.toml")
+    text = kernel_text(f"tests/corpus/{file.name}:{kernel}", TESTS.parent)
     assert said in said_of(text, lab, f"in `{case}`", tmp_path)
+
+
+def test_what_another_program_should_have_multiplied_has_its_place():
+    text = kernel_text("tests/corpus/blind_2026_11_29z.toml:w4a16_z03", TESTS.parent)
+    (only,), place = located(text, "w4a16", "n_tail", config=1)
+    assert "X[0, 128] is multiplied by the word of W[0, 1024:1032]" in only.found
+    assert "line 45" in place(only.line)
+
+
+def test_what_is_left_of_an_earlier_tile_is_not_met_twice():
+    text = kernel_text("tests/corpus/blind_2026_11_29z.toml:w8a8_z05", TESTS.parent)
+    (only,), _ = located(text, "w8a8", "n_tail", config=1)
+    assert only.found.startswith("the sum for Y[32, 0] still has")
+
+
+def test_a_product_that_the_other_tile_has_is_made_again(tmp_path):
+    text = kernel_text("tests/corpus/blind_2026_11_29z.toml:dds_z08", TESTS.parent)
+    assert "in another tile" not in said_of(text, "dds", "in `odd_m`", tmp_path)
 
 
 def test_what_stops_the_reading_has_its_line(tmp_path):
