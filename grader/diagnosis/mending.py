@@ -7,7 +7,7 @@ mend the access where a number for each of its own elements, whole and one only,
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Container, Iterator, Sequence
+from collections.abc import Collection, Container, Iterator, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
 from functools import lru_cache
@@ -283,9 +283,11 @@ def _tests(nodes: Sequence[Node], right: Container[int], *, compared: bool) -> l
     return sorted(tests, key=lambda node: compared and not node.op.startswith("icmp"))
 
 
-def line_of_operands_mask(run: Run, products: Products, side: Side, p: int, wrong: Array) -> int | None:
+def line_of_operands_mask(
+    run: Run, products: Products, side: Side, p: int, wrong: Array, right: Collection[int] = ()
+) -> int | None:
     """Where the mask was made of the load that a product's element comes from. wrong: bool [E, P], elements that it should leave out, or
-    should not."""
+    should not; right: numbers that are known to be."""
     access = load_of(run, side, p)
     use = side.asked & (side.node == side.node[p])
     lanes = None if access is None else lanes_in(run.provenance, int(side.node[p]), side.lanes[use], access)
@@ -299,7 +301,7 @@ def line_of_operands_mask(run: Run, products: Products, side: Side, p: int, wron
             if load is not None:
                 loads[load] = bool(amiss[each.node == number].any())
     lines = {load.line for load, bad in loads.items() if bad}
-    right = numbers_behind(run, products.store, *(load for load in loads if load.line not in lines))
+    right = {*right, *numbers_behind(run, products.store, *(load for load in loads if load.line not in lines))}
     right |= {node.number for load in loads for node in address_nodes(run, load)}
     none = np.zeros(0, dtype=np.int64)  # where elements of words were put in an order that leads back to no lane
     return line_of_mask(run, access, none if lanes is None else lanes, none if lanes is None else wrong[use], right)

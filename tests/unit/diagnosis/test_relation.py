@@ -442,6 +442,8 @@ def test_a_mistake_that_only_a_large_case_has_is_looked_into(tmp_path):
         ("w8a8_z12", "all_tails", "line 30 (look here first), called in w8a8.py line 65"),
         # what lies between the elements of X is none of them
         ("w4a16_z12", "transposed_x", "line 47 (look here first), in `transposed_x`, program 0: from one product to the next"),
+        # a mask that goes by the loop's end, which is right: the iteration is needed
+        ("dds_z09", "rectangular", "line 15 (look here first), called in dds.py line 53"),
         # a loop that stops before what was loaded as its end
         ("dds_z07", "rectangular", "line 35 (look here first), in `rectangular`, program 0: k = 0:32 is never multiplied"),
     ],
