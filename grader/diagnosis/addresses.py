@@ -358,7 +358,7 @@ def check_k(run: Run, products: Products) -> list[Observation]:
 
 
 def _disordered(walks: list[_Walk], e: int) -> list[_Walk]:
-    """Of two operands with the same k in other orders, in the first multiplication that shows it: the one whose order does not ascend, where
+    """Of two operands with the same k in other orders, in the first multiplication that shows it, the one whose order does not ascend where
     the other one's does; else none."""
     term = walks[0].products.term
     for here in (term == number for number in np.unique(term)):

@@ -128,8 +128,7 @@ def _line_of_rounds(run: Run, part: Products, amiss: Array, *, sliced: bool) -> 
         begins = {node.number for load in _loads(run, part) for node in all_of_address(run, load)}
         if sliced:
             begins = _of_this_slice(run, part, begins) | _of_all_tiles(run, found.stop, depth)
-        if abs(rounds) == abs(found.by) and run.tape.nodes[found.stop].op == "load":
-            return found.line  # nothing that is loaded as it is lacks one
+        begins |= _of_what_is_loaded(run, found, rounds)
         sign, left = 1 if found.stop != found.start else -1, len(amiss) * found.by // (by or depth)  # not whole, maybe
         return line_of_number(run, found.stop, (sign * rounds, sign * left), store | begins, found.line)
     if np.array_equal(place, more - len(amiss) + known[0]):
@@ -137,6 +136,11 @@ def _line_of_rounds(run: Run, part: Products, amiss: Array, *, sliced: bool) -> 
     if by and depth != abs(by) and found.by * depth % by == 0:
         return line_of_number(run, found.step, (found.by * depth // abs(by) - found.by,), store, found.line)
     return None
+
+
+def _of_what_is_loaded(run: Run, found: Bounds, rounds: int) -> set[int]:
+    """The end of a loop that lacks one iteration, if that is a number that was loaded: it lacks none."""
+    return {found.stop} if abs(rounds) == abs(found.by) and run.tape.nodes[found.stop].op == "load" else set()
 
 
 def _of_this_slice(run: Run, part: Products, numbers: set[int]) -> set[int]:

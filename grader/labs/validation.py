@@ -61,8 +61,7 @@ def validate_lab(lab: Lab, folder: str) -> Iterator[str]:
     always = replace(lab, cases=tuple(case for case in lab.cases if case.configs != "few"))
     for rule in (_hard_enough, _large_and_few, _large_together, _in_time, _of_every_kind, _of_whole_tiles):
         yield from rule(always)
-    if not any(case.configs == "few" and cdiv(case.M, TALL) > PERSISTENT for case in lab.cases):
-        yield f'no case has configs="few" and M > {TALL * PERSISTENT}, where persistent kernels alone make several tiles each; give one'
+    yield from _of_persistent_kernels(lab)
     for side, layout in ODD:
         if not any(getattr(case, side) == layout for case in lab.cases if case.M > 1):
             yield f"no case has {side}={layout!r}; give one with more than one token that layout"
@@ -150,3 +149,9 @@ def _of_whole_tiles(lab: Lab) -> Iterator[str]:
         ):
             multiples = " and ".join(f"{size} a multiple of {EVEN[size]}, {2 * EVEN[size]} or more" for size in sizes)
             yield f"no case of all configs has {multiples}; give one such sizes"
+
+
+def _of_persistent_kernels(lab: Lab) -> Iterator[str]:
+    """What is wrong in a program's second tile is wrong in a case, whatever the tiles' size."""
+    if not any(case.configs == "few" and cdiv(case.M, TALL) > PERSISTENT for case in lab.cases):
+        yield f'no case has configs="few" and M > {TALL * PERSISTENT}, where persistent kernels alone make several tiles each; give one'
