@@ -41,6 +41,8 @@ __all__ = [
 BUILD_SECONDS = 240.0
 MANY = 512
 """Programs; the interpreter takes half a second for them."""
+PIECES = 4
+"""Programs of the case of one small tile, 64 x 64."""
 
 
 def build(
@@ -131,7 +133,7 @@ def with_binaries(lab: Lab, source: KernelSource, bundle: KernelBundle, options:
 
 def assignments(lab: Lab, bundle: KernelBundle, *, compiled: bool = True) -> dict[str, tuple[int, ...]]:
     """Which configs each correctness case runs with: those that compile, in turn; where the case says so three of them, all, all that make
-    at most MANY programs of it, or all that make at most PERSISTENT: there may be none.
+    at most MANY programs of it, or, of persistent kernels, those of large tiles: there may be none.
 
     compiled=False: before anything was compiled, as if every config did.
     """
@@ -145,7 +147,8 @@ def assignments(lab: Lab, bundle: KernelBundle, *, compiled: bool = True) -> dic
             chosen = tuple(index for index in working if _programs(bundle, case.name, index) <= MANY)
         assigned[case.name] = chosen or (working[number % len(working)],)
         if case.configs == "few":
-            assigned[case.name] = tuple(i for i in working if _programs(bundle, case.name, i) <= PERSISTENT)
+            small = next(one.name for one in lab.cases if one.configs == "all")
+            assigned[case.name] = tuple(i for i in working if _is_persistent(bundle, case.name, small, i))
     return assigned
 
 
@@ -153,6 +156,12 @@ def _programs(bundle: KernelBundle, case: str, config: int) -> int:
     """How many programs a launch has; none where it was refused."""
     launch = bundle.launches.get((case, config))
     return math.prod(launch.grid) if launch else 0
+
+
+def _is_persistent(bundle: KernelBundle, large: str, small: str, config: int) -> bool:
+    """Whether a config launches few programs of a large case, and not as one of tiles so small that other cases have several a program."""
+    programs, fewest = (_programs(bundle, case, config) for case in (large, small))
+    return programs <= PERSISTENT and (fewest <= PIECES or fewest == programs)
 
 
 def _fault_of_ours(bundle: KernelBundle) -> Refusal | None:

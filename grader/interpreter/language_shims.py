@@ -14,6 +14,7 @@ from types import SimpleNamespace
 from typing import Any
 
 import triton.language as tl
+from triton.backends.nvidia.compiler import CUDAOptions
 from triton.runtime import interpreter
 
 from grader.interpreter import (
@@ -43,8 +44,12 @@ def install() -> None:
     type_cache.install()
     _patch_language()
     builder = interpreter.interpreter_builder
-    # Triton repeats every integer operation in int64 for an assertion that without its debug option is never made.
-    builder.options = dataclasses.replace(builder.options, sanitize_overflow=False)
+    # Triton repeats every integer operation in int64 for an assertion that without its debug option is never made; it knows fewer precisions
+    # of a product than the compiler.
+    precisions = CUDAOptions.allowed_dot_input_precisions
+    builder.options = dataclasses.replace(
+        builder.options, sanitize_overflow=False, allowed_dot_input_precisions=precisions
+    )
     by_type: dict[str, Any] = {}
     numpy_type = interpreter._get_np_dtype
 

@@ -21,8 +21,8 @@ TILE_NAMES = {
     "K": ("BLOCK_K", "BLOCK_SIZE_K", "BK", "TILE_K"),
 }
 """Usual names of tile sizes, by axis."""
-PERSISTENT = 150
-"""A launch of more programs than this is not a persistent kernel's: it has at least as many as each GPU of the course has SMs."""
+PERSISTENT = 300
+"""A launch of more programs than this is not a persistent kernel's, which has one or two for each of up to 150 SMs."""
 
 
 class Launchable(Protocol):

@@ -23,6 +23,8 @@ DOTS = {
     "fp32_tf32": ("fp32", "fp32", "tl.dot(x, y)", 8, 2e-3),
     "fp32_ieee": ("fp32", "fp32", 'tl.dot(x, y, input_precision="ieee")', 8, 1e-4),
     "fp32_tf32x3": ("fp32", "fp32", 'tl.dot(x, y, input_precision="tf32x3")', 8, 1e-3),
+    "fp32_bf16x3": ("fp32", "fp32", 'tl.dot(x, y, input_precision="bf16x3")', 8, 1e-3),
+    "fp32_bf16x6": ("fp32", "fp32", 'tl.dot(x, y, input_precision="bf16x6")', 8, 1e-3),
     "no_tf32": ("fp32", "fp32", "tl.dot(x, y, allow_tf32=False)", 8, 1e-4),
     "transposed_i8": ("i8", "i32", "tl.dot(tl.trans(x), tl.trans(y), out_dtype=tl.int32) + tl.dot(x, y)", 0, 0.0),
     "imprecise": ("fp16", "fp32", "tl.dot(x, y, max_num_imprecise_acc=0)", 8, 1e-3),
