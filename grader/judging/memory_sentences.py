@@ -204,7 +204,7 @@ def _fact(kernel: Launchable, problem: Problem, finding: MemoryFinding, *, maske
         )
     if finding.fault == "mixed":
         return f"{element}, to which other programs add", "their order is undefined"
-    return f"{element}, which is still uninitialised: Y is zeroed only for SPLIT_K > 1", ""
+    return f"{element}, which is still uninitialised: Y is zeroed only where a config has SPLIT_K > 1", ""
 
 
 UNLIKE_INDEX = ": what is read there is not an index, so everything computed from it is wrong"
