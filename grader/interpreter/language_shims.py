@@ -44,8 +44,8 @@ def install() -> None:
     type_cache.install()
     _patch_language()
     builder = interpreter.interpreter_builder
-    # Triton repeats every integer operation in int64 for an assertion that without its debug option is never made; it knows fewer precisions
-    # of a product than the compiler.
+    # Triton repeats every integer operation in int64 for an assertion that is never made without its debug option, and knows fewer
+    # precisions of a product than the compiler.
     precisions = CUDAOptions.allowed_dot_input_precisions
     builder.options = dataclasses.replace(
         builder.options, sanitize_overflow=False, allowed_dot_input_precisions=precisions
