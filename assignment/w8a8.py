@@ -34,7 +34,7 @@ def W8A8_MM(
 ):  # fmt: skip
     """Y = (q_x @ qweight) * input_scale[:, None] * weight_scale[None, :].
 
-    Every tensor begins at a multiple of 16 bytes.
+    Every tensor begins at a multiple of 16 bytes, and spans fewer than 2^31 elements.
     x fp16 [M, K], element (m, k) at m * stride_xm + k * stride_xk; any strides.
     qweight int8 [K, N], the transposed view of a stored [N, K]: stride_wk is 1, stride_wn is K.
     input_scale fp32 [M]; weight_scale fp32 [N].

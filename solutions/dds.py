@@ -50,7 +50,7 @@ def DDS_MM(
 ):  # fmt: skip
     """Y = x @ W^T for W [N, K] in BSR format with BLOCK x BLOCK blocks, BLOCK = 32.
 
-    Every tensor begins at a multiple of 16 bytes.
+    Every tensor begins at a multiple of 16 bytes, and spans fewer than 2^31 elements.
     x fp16 [M, K], element (m, k) at m * stride_xm + k * stride_xk; any strides.
     values fp16 [nnz, 32, 32], contiguous:
     values[b, r, c] is W[32 * block_row + r, 32 * col_indices[b] + c].

@@ -149,7 +149,7 @@ def GPTQ_MM(
 ):  # fmt: skip
     """Y = x @ w, w[k, n] = scales[g, n] * (q[k, n] - (z[g, n] + 1)) with g = k // group_size.
 
-    Every tensor begins at a multiple of 16 bytes.
+    Every tensor begins at a multiple of 16 bytes, and spans fewer than 2^31 elements.
     x fp16 [M, K], element (m, k) at m * stride_xm + k * stride_xk; any strides.
     qweight int32 [K/8, N], word (j, n) at j * stride_wk + n * stride_wn, stride_wn being 1.
     Bits 4*i to 4*i + 3 of word (j, n) are q[8*j + i, n], 0 to 15: unsigned.

@@ -106,7 +106,7 @@ def W8A16_MM(
 ):  # fmt: skip
     """Y = x @ (qweight * scales[None, :]).
 
-    Every tensor begins at a multiple of 16 bytes.
+    Every tensor begins at a multiple of 16 bytes, and spans fewer than 2^31 elements.
     x fp16 [M, K], element (m, k) at m * stride_xm + k * stride_xk; any strides.
     qweight int8 [K, N], -128 to 127, the transposed view of a stored [N, K]: stride_wk is 1;
     stride_wn is K or more, a multiple of 16, as is the address of qweight.
