@@ -219,16 +219,13 @@ def _missing(run: Run, parts: Sequence[Products], e: int, missing: Array, where:
         at = int(np.flatnonzero((part.m == one.m[e]) & (part.n == one.n[e]))[0])
         for side, other in ((part.left, part.right), (part.right, part.left)):
             there = np.flatnonzero(other.live[at] & np.isin(other.k[at] // unit, missing // unit) & side.asked[at])
-            if (
-                len(there) and (side.k[at, there] // unit != other.k[at, there] // unit).all()
-            ):  # and so outside its tensor
+            elsewhere = side.k[at, there] // unit != other.k[at, there] // unit
+            if len(there) and elsewhere.all():  # and so outside its tensor
                 p = int(there[0])
-                text = (
-                    f"for {where}, {element(run, part.left, at, p)} is multiplied by {element(run, part.right, at, p)}"
-                )
-                return part.seen(
-                    "k", "meet", line_of_place(run, part, side, p), text, "the same k in both operands", p=p
-                )
+                left, right = (element(run, each, at, p) for each in (part.left, part.right))
+                line = line_of_place(run, part, side, p)
+                text = f"for {where}, {left} is multiplied by {right}"
+                return part.seen("k", "meet", line, text, "the same k in both operands", p=p)
     made = int(one.iteration.max()) + 1 if one.iteration.size else 0
     depth = int((one.iteration == 0).sum())
     text = f"k = {span(missing)} is never multiplied for {where}{_together(run, parts)}"
