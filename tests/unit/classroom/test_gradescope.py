@@ -237,6 +237,7 @@ def test_a_wrong_submission_in_a_folder_with_a_hidden_case(tmp_path, archive):
     found = container.run()
     assert 0 < found.score < 60
     assert {test.name for test in found.tests if test.status == "failed"} == {
+        "w8a8: outlier_rows",
         "w8a8: saturating_scale",
         "w8a8: strided_y",
         "w8a8: every_config",

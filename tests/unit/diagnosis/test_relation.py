@@ -170,7 +170,7 @@ ELSEWHERE = {
     "gptq_groups_outside groups_of_32": ("range(K // group_size)", "range(K // group_size - 1)"),
     "gptq_groups_outside groups_of_32 1": ("k_ok = inside < group_size", "k_ok = kk < K"),
     "w8a8_persistent all_tails": ("acc += tl.dot(q, w)", "acc = tl.dot(q, w)"),
-    "dds_grid_lambda single_token": ("x_base + k * stride_xk", "x_base + k"),
+    "dds_grid_lambda transposed_x": ("x_base + k * stride_xk", "x_base + k"),
     "dds_while rectangular": ("p_col += 1", "p_col += 2"),
     "dds_while long_row": ("stop = tl.load(crow_indices_ptr + i_n + 1)", "stop = tl.load(crow_indices_ptr + i_n + 1) - 1"),
 }
@@ -342,7 +342,7 @@ def test_the_line_is_none_that_something_right_is_made_of(name, case, line, word
         ("w4a16_g05", "all_tails", 12, "12 - 0 = 12"),  # what should have changed the bits
         ("w4a16_k07", "every_nibble", 9, "W[0, 1] is multiplied as 8"),  # and did not, by tl.where
         ("w8a8_i12", "all_tails", 17, "are multiplied twice"),  # where two slices' numbers became one, not `k_begin`
-        ("w4a16_l10", "single_token", 33, "the word of W"),  # where the stride is missing, not `x_row`, which could not mend it
+        ("w4a16_l10", "single_token", 33, "outside X is multiplied"),  # where the stride is missing, not `x_row`, which could not mend it
         ("w8a8_f01", "all_tails", 32, "is converted with input_scale[0]"),  # the rows, not what is loaded by them
         ("w4a16_h10", "all_tails", 31, "are multiplied twice"),  # another name of K, which no operation makes
         ("dds_t01", "strided_y", 31, "= W[32, 32] is multiplied"),  # what the loop's count is made of
