@@ -86,12 +86,12 @@ def compile_described(
 
 
 def _compiled(compiler: Compiler, lab: Lab, bundle: KernelBundle, options: BuildOptions) -> KernelBundle | Refusal:
-    first = next(case for case in lab.cases if case.configs == "all")
+    first = _small_case(lab)
     newest = max(options.capabilities)
-    bundle = (_verdicts if options.scope == "verdict" else _binaries)(compiler, bundle, newest, first.name)
+    bundle = (_verdicts if options.scope == "verdict" else _binaries)(compiler, bundle, newest, first)
     older = [capability for capability in options.capabilities if capability != newest]
     bundle = compiler.allocate(
-        bundle, [(capability, config, first.name) for capability in older for config in bundle.configs]
+        bundle, [(capability, config, first) for capability in older for config in bundle.configs]
     )
     if ours := _fault_of_ours(bundle):
         return ours
@@ -99,7 +99,7 @@ def _compiled(compiler: Compiler, lab: Lab, bundle: KernelBundle, options: Build
         return Refusal("build_error", _why_nothing_builds(bundle))
     pairs = [(case, config) for case, configs in assignments(lab, bundle).items() for config in configs]
     if options.scope != "all":
-        built = {index: launch for index in bundle.working if (launch := bundle.launches.get((first.name, index)))}
+        built = {index: launch for index in bundle.working if (launch := bundle.launches.get((first, index)))}
         bundle = compiler.drop_uncompilable(
             bundle, [(newest, bundle.configs[index], case) for case, index in pairs], built
         )
@@ -125,8 +125,8 @@ def _verdicts(compiler: Compiler, bundle: KernelBundle, capability: int, case: s
 
 def with_binaries(lab: Lab, source: KernelSource, bundle: KernelBundle, options: BuildOptions) -> KernelBundle:
     """The bundle that was built for a verdict with a binary of each config of which LLVM IR was enough."""
-    first = next(case for case in lab.cases if case.configs == "all")
-    wanted = [(max(options.capabilities), bundle.configs[index], first.name) for index in sorted(bundle.lowered)]
+    first = _small_case(lab)
+    wanted = [(max(options.capabilities), bundle.configs[index], first) for index in sorted(bundle.lowered)]
     with Compiler(lab, source, options, lambda done, total: None, BUILD_SECONDS) as compiler:
         return compiler.compile(bundle, wanted)
 
@@ -145,10 +145,10 @@ def assignments(lab: Lab, bundle: KernelBundle, *, compiled: bool = True) -> dic
             chosen = working[0], working[len(working) // 2], working[-1]
         if case.configs == "most":
             chosen = tuple(index for index in working if _programs(bundle, case.name, index) <= MANY)
-        assigned[case.name] = chosen or (working[number % len(working)],)
         if case.configs == "few":
-            small = next(one.name for one in lab.cases if one.configs == "all")
-            assigned[case.name] = tuple(i for i in working if _is_persistent(bundle, case.name, small, i))
+            chosen = tuple(index for index in working if _is_persistent(lab, bundle, case.name, index))
+        in_turn = () if case.configs == "few" else (working[number % len(working)],)
+        assigned[case.name] = chosen or in_turn
     return assigned
 
 
@@ -158,10 +158,16 @@ def _programs(bundle: KernelBundle, case: str, config: int) -> int:
     return math.prod(launch.grid) if launch else 0
 
 
-def _is_persistent(bundle: KernelBundle, large: str, small: str, config: int) -> bool:
+def _is_persistent(lab: Lab, bundle: KernelBundle, large: str, config: int) -> bool:
     """Whether a config launches few programs of a large case, and not as one of tiles so small that other cases have several a program."""
-    programs, fewest = (_programs(bundle, case, config) for case in (large, small))
+    programs, fewest = (_programs(bundle, case, config) for case in (large, _small_case(lab)))
     return programs <= PERSISTENT and (fewest <= PIECES or fewest == programs)
+
+
+def _small_case(lab: Lab) -> str:
+    """The name of the first case of all configs, which is one small tile compiled as the timed ones are; of some cases alone, else
+    the first."""
+    return next((case.name for case in lab.cases if case.configs == "all"), lab.cases[0].name)
 
 
 def _fault_of_ours(bundle: KernelBundle) -> Refusal | None:

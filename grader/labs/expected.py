@@ -142,7 +142,7 @@ def elements(problem: Problem, name: str, offsets: Array) -> Array:
 
 
 def by_strides(row: str, column: str) -> Callable[[Problem, Array], tuple[Array, Array]]:
-    """`place` of a strided matrix: the (row, k) of each offset."""
+    """`place` of a strided matrix: the (row, k) of each offset; row -1 between two elements."""
 
     def place(problem: Problem, offsets: Array) -> tuple[Array, Array]:
         along_row, along_k = problem.scalars[row], problem.scalars[column]
