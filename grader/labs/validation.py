@@ -27,8 +27,10 @@ FOR_MOST_CONFIGS = ({"M": 1024, "N": 256},)
 """Those that one of most configs does: tiles in groups, of which the last has fewer."""
 DIVIDED_BY = {"M": (16, 32, 64), "N": (8, 16, 32, 64), "K": (8, 16, 32, 64, 128)}
 """A mask that is left out where this divides a size is missed where a tile is larger: a case of all configs has an odd multiple of it."""
-TALL = 128
-"""Rows of the tiles of which a persistent kernel's programs make several each."""
+TILE = 128
+"""Rows and columns of the tiles of which a persistent kernel's programs make several each; columns where the lab's blocks do not say."""
+SM_COUNT = 132
+"""Programs of a persistent kernel on an H100 or H200: a count of columns' tiles without a factor of it gives a program several columns."""
 EVEN = {"M": 128, "N": 256, "K": 512}
 """What is done where tiles divide a size is seen on two tiles of this and more, in a case of all configs; M and N in one."""
 APART = {"M": 6, "N": 5, "K": 4}
@@ -152,6 +154,18 @@ def _of_whole_tiles(lab: Lab) -> Iterator[str]:
 
 
 def _of_persistent_kernels(lab: Lab) -> Iterator[str]:
-    """What is wrong in a program's second tile is wrong in a case, whatever the tiles' size."""
-    if not any(case.configs == "few" and cdiv(case.M, TALL) > PERSISTENT for case in lab.cases):
-        yield f'no case has configs="few" and M > {TALL * PERSISTENT}, where persistent kernels alone make several tiles each; give one'
+    """What is wrong in a program's second tile, or in one of other columns, is wrong in a case, whatever the tiles' size."""
+    block = lab.constants.get("BLOCK")
+    width = block if isinstance(block, int) else TILE
+    for case in lab.cases:
+        columns = cdiv(case.N, width)
+        if (
+            case.configs == "few"
+            and columns > 1 == gcd(columns, SM_COUNT)
+            and columns * cdiv(case.M, TILE) > PERSISTENT
+        ):
+            return
+    yield (
+        f'no case has configs="few" and more than {PERSISTENT} tiles of {TILE} x {width}, in a number of columns that has no factor '
+        f"in common with {SM_COUNT}, where persistent kernels alone make several tiles each; give one"
+    )
