@@ -471,17 +471,18 @@ def bought(judge: Judge, y: torch.Tensor, slices: int) -> Iterator[tuple[str, li
 
 
 def followed(judge: Judge, slices: Sequence[Slice]) -> Outcome:
-    """A launch that added these, one after the other, as the interpreter reports it."""
+    """A launch that added these, one after the other, as the interpreter reports it; where a slice is 0 it added nothing."""
     count, (M, N) = len(slices), slices[0].value.shape
     y = torch.zeros(M, N, dtype=torch.float16)
     for one in slices:
         y = y + one.value
-    sizes = np.array([count, count * M * N, judge.case.K], dtype=np.int64)
     ranks = torch.stack([one.ranks for one in slices]).numpy().astype(np.uint16)
     slice_of = np.repeat(np.arange(count, dtype=np.int32), M * N)
     place = np.tile(np.arange(M * N, dtype=np.int32), count)
-    values = torch.stack([one.value for one in slices]).numpy()
-    record = b"".join(array.tobytes() for array in (sizes, ranks, slice_of, place, values))
+    values = torch.stack([one.value for one in slices]).numpy().reshape(-1)
+    some = values != 0
+    sizes = np.array([count, some.sum(), judge.case.K], dtype=np.int64)
+    record = b"".join(array.tobytes() for array in (sizes, ranks, slice_of[some], place[some], values[some]))
     return Outcome(judge.case.name, 0, "ran", y=y, additions=count, contributions=record)
 
 

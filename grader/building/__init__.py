@@ -7,6 +7,7 @@ compile turns that module into binaries.
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import replace
 
 from grader.building.binary_cache import BinaryCache, own_folder
@@ -41,8 +42,12 @@ __all__ = [
 BUILD_SECONDS = 240.0
 MANY = 512
 """Programs; the interpreter takes half a second for them."""
-PIECES = 4
-"""Programs of the case of one small tile, 64 x 64."""
+MOST_IN_TURN = 4096
+"""Programs; the interpreter may take its time for a case for more."""
+PIECES = 2
+"""Programs of the case of one small tile, 64 x 64: of tiles that are smaller, other cases have several a program."""
+WORKERS = 16
+"""Programs; of so few each makes several tiles in other cases, however large these are."""
 
 
 def build(
@@ -147,9 +152,17 @@ def assignments(lab: Lab, bundle: KernelBundle, *, compiled: bool = True) -> dic
             chosen = tuple(index for index in working if _programs(bundle, case.name, index) <= MANY)
         if case.configs == "few":
             chosen = tuple(index for index in working if _is_persistent(lab, bundle, case.name, index))
-        in_turn = () if case.configs == "few" else (working[number % len(working)],)
+        in_turn = () if case.configs == "few" else (_in_turn(bundle, case.name, number, working),)
         assigned[case.name] = chosen or in_turn
     return assigned
+
+
+def _in_turn(bundle: KernelBundle, case: str, number: int, working: Sequence[int]) -> int:
+    """The config whose turn it is; where that launches too many programs for the interpreter, the one that launches the fewest."""
+    turn = working[number % len(working)]
+    if _programs(bundle, case, turn) <= MOST_IN_TURN:
+        return turn
+    return min(working, key=lambda index: _programs(bundle, case, index) or MOST_IN_TURN)
 
 
 def _programs(bundle: KernelBundle, case: str, config: int) -> int:
@@ -161,7 +174,7 @@ def _programs(bundle: KernelBundle, case: str, config: int) -> int:
 def _is_persistent(lab: Lab, bundle: KernelBundle, large: str, config: int) -> bool:
     """Whether a config launches few programs of a large case, and not as one of tiles so small that other cases have several a program."""
     programs, fewest = (_programs(bundle, case, config) for case in (large, _small_case(lab)))
-    return programs <= PERSISTENT and (fewest <= PIECES or fewest == programs)
+    return WORKERS < programs <= PERSISTENT and (fewest <= PIECES or fewest == programs)
 
 
 def _small_case(lab: Lab) -> str:

@@ -109,7 +109,14 @@ def permitted(thing: Any) -> bool:
         return False
     if thing is None or isinstance(thing, bool | int | float | str | tl.dtype | tl.constexpr):
         return True
-    if any(thing is kind for kind in (tl.constexpr, tl.range, tl.static_range, tl.pointer_type)):
+    if isinstance(thing, type) and thing in (
+        tl.constexpr,
+        tl.range,
+        tl.static_range,
+        tl.pointer_type,
+        tl.tuple,
+        tl.condition,
+    ):
         return True
     if isinstance(thing, enum.Enum) or _enumeration(type(thing)):
         return True

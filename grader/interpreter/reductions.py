@@ -8,6 +8,7 @@ another one the order is left open (orders.py).
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -199,15 +200,32 @@ def map_elementwise(scalar_fn: Any, *args: Any, pack: Any = 1, **_: Any) -> Any:
     lanes = [array.reshape(-1) for array in arrays]
     order = another(len(lanes[0])) if pack > 1 and left_open(PACKS) else np.arange(len(lanes[0]))
     lanes = [np.take(lane, order) for lane in lanes]
-    rows = []
-    for at in range(0, len(lanes[0]), pack):
-        scalars = [_tensor(lane[at + i], dtype) for lane, dtype in zip(lanes, dtypes, strict=True) for i in range(pack)]
-        result = scalar_fn(*scalars)
+    calls = [np.arange(len(lanes[0])).reshape(-1, pack)]  # one on all elements; one by one where it branches on them
+    with contextlib.suppress(BlockCondition):
+        return _mapped(scalar_fn, lanes, dtypes, calls, np.argsort(order), shape)
+    return _mapped(scalar_fn, lanes, dtypes, list(calls[0][:, None]), np.argsort(order), shape)
+
+
+def _mapped(
+    scalar_fn: Any, lanes: list[Any], dtypes: list[Any], calls: list[Any], back: np.ndarray, shape: tuple[int, ...]
+) -> Any:
+    """The function called for some packs of elements at a time, and what it returns at their places. calls: int [packs, elements of one]
+    of each call."""
+    parts = []
+    for packs in calls:
+        given = [(lane[at], dtype) for lane, dtype in zip(lanes, dtypes, strict=True) for at in packs.T]
+        result = scalar_fn(*(_tensor(data[0] if len(data) == 1 else data, dtype) for data, dtype in given))
         single = not isinstance(result, (tuple, list, tl.tuple))
-        rows.append([result] if single else list(result))
-    results = []
-    for first in range(0, len(rows[0]), pack):
-        dtype = rows[0][first].dtype
-        whole = np.array([row[first + i].handle.data.reshape(-1)[0] for row in rows for i in range(pack)])
-        results.append(_tensor(whole[np.argsort(order)].astype(_tensor_type(dtype)).reshape(shape), dtype))
+        parts.append([result] if single else list(result))
+    results, pack = [], calls[0].shape[1]
+    for first in range(0, len(parts[0]), pack):
+        dtype = parts[0][first].dtype.scalar
+        whole = [
+            np.stack(
+                [np.broadcast_to(one.handle.data.reshape(-1), len(packs)) for one in part[first : first + pack]], axis=1
+            )
+            for part, packs in zip(parts, calls, strict=True)
+        ]
+        together = np.concatenate(whole).reshape(-1)[back]
+        results.append(_tensor(together.astype(_tensor_type(dtype)).reshape(shape), dtype))
     return results[0] if single else tuple(results)

@@ -31,11 +31,17 @@ NOT_ITS_SHARE = (
     "its slices of K do not widen the tolerance, because one adds something other than the products of its own k, "
     "summed in fp32 and rounded to fp16 once"
 )
+UNEVEN = (
+    "SPLIT_K widens the tolerance by as many slices of K as most elements of Y get, and some elements get more; "
+    "cut every tile into the same number of slices"
+)
 
 
 @dataclass(frozen=True)
 class Added:
-    """slices: how many are added to an element; 1 if one of them does not add its share (`fault` says so), 0 if none is added."""
+    """slices: how many are added to most elements; 1 if one of them does not add its share, 0 if none is added.
+
+    fault: why they widen the tolerance by less than the config says; "" if they do not."""
 
     slices: int
     fault: str = ""
@@ -64,7 +70,10 @@ def added(lab: Lab, problem: Problem, outcome: Outcome) -> Added | None:
             return Added(1, NOT_ITS_SHARE)
         whole += np.bincount(record.place[own & (record.value != 0)], minlength=whole.size)
     counts = np.sort(whole[whole > 0])
-    return Added(int(counts[(len(counts) - 1) // 2]) if len(counts) else 0)
+    if not len(counts):
+        return Added(0)
+    most = int(counts[(len(counts) - 1) // 2])
+    return Added(most, UNEVEN if counts[-1] > most else "")
 
 
 @dataclass(frozen=True)

@@ -7,7 +7,7 @@ from dataclasses import replace
 from itertools import pairwise
 from math import gcd
 
-from grader.labs.contract import PERSISTENT, Lab, cdiv, dense_operations
+from grader.labs.contract import Lab, cdiv, dense_operations
 
 TAILS = 512
 """The deepest tile for which a case of all configs must end inside a tile after several steps."""
@@ -159,13 +159,9 @@ def _of_persistent_kernels(lab: Lab) -> Iterator[str]:
     width = block if isinstance(block, int) else TILE
     for case in lab.cases:
         columns = cdiv(case.N, width)
-        if (
-            case.configs == "few"
-            and columns > 1 == gcd(columns, SM_COUNT)
-            and columns * cdiv(case.M, TILE) > PERSISTENT
-        ):
+        if case.configs == "few" and columns > 1 == gcd(columns, SM_COUNT) and columns * cdiv(case.M, TILE) > SM_COUNT:
             return
     yield (
-        f'no case has configs="few" and more than {PERSISTENT} tiles of {TILE} x {width}, in a number of columns that has no factor '
-        f"in common with {SM_COUNT}, where persistent kernels alone make several tiles each; give one"
+        f'no case has configs="few" and more than {SM_COUNT} tiles of {TILE} x {width}, in a number of columns that has no factor '
+        "in common with it, where persistent kernels alone make several tiles each; give one"
     )

@@ -9,6 +9,7 @@ import torch
 
 from grader.judging.checking import check
 from grader.judging.judge import Launched, with_fewer_slices
+from grader.judging.slice_sums import UNEVEN, Added, added
 from grader.labs import get_lab
 from grader.model import Config, GeneratedModule, KernelBundle, Launch, Outcome
 from tests import margins
@@ -57,6 +58,14 @@ def test_what_the_interpreter_follows_decides(crumbs):
     right = margins.followed(JUDGE, HONEST)
     assert judged(on_gpu(right.y), right).slices == len(HONEST)
     assert not check(LAB, JUDGE.problem, watched, BUNDLE).ok, "on a CPU it is the outcome itself"
+
+
+def test_slices_of_some_tiles_alone_widen_nothing_and_are_told():
+    k, rows = torch.arange(CASE.K), torch.arange(CASE.M)[:, None]
+    whole, *halves = margins.honest_slices(JUDGE, [k >= 0, k < CASE.K // 2, k >= CASE.K // 2])
+    parts = [(whole, rows >= 16), *((half, rows < 16) for half in halves)]
+    outcome = margins.followed(JUDGE, [replace(one, value=torch.where(here, one.value, 0)) for one, here in parts])
+    assert added(LAB, JUDGE.problem, outcome) == Added(1, UNEVEN)
 
 
 @pytest.mark.parametrize("additions", [{"additions": 0}, {}], ids=["none", "not followed"])
