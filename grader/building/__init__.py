@@ -42,7 +42,7 @@ __all__ = [
 BUILD_SECONDS = 240.0
 MANY = 512
 """Programs; the interpreter takes half a second for them."""
-MOST_IN_TURN = 4096
+MOST_PROGRAMS = 4096
 """Programs; the interpreter may take its time for a case for more."""
 PIECES = 2
 """Programs of the case of one small tile, 64 x 64: of tiles that are smaller, other cases have several a program."""
@@ -152,17 +152,17 @@ def assignments(lab: Lab, bundle: KernelBundle, *, compiled: bool = True) -> dic
             chosen = tuple(index for index in working if _programs(bundle, case.name, index) <= MANY)
         if case.configs == "few":
             chosen = tuple(index for index in working if _is_persistent(lab, bundle, case.name, index))
-        in_turn = () if case.configs == "few" else (_in_turn(bundle, case.name, number, working),)
+        in_turn = () if case.configs == "few" else (_next_config(bundle, case.name, number, working),)
         assigned[case.name] = chosen or in_turn
     return assigned
 
 
-def _in_turn(bundle: KernelBundle, case: str, number: int, working: Sequence[int]) -> int:
+def _next_config(bundle: KernelBundle, case: str, number: int, working: Sequence[int]) -> int:
     """The config whose turn it is; where that launches too many programs for the interpreter, the one that launches the fewest."""
     turn = working[number % len(working)]
-    if _programs(bundle, case, turn) <= MOST_IN_TURN:
+    if _programs(bundle, case, turn) <= MOST_PROGRAMS:
         return turn
-    return min(working, key=lambda index: _programs(bundle, case, index) or MOST_IN_TURN)
+    return min(working, key=lambda index: _programs(bundle, case, index) or math.inf)
 
 
 def _programs(bundle: KernelBundle, case: str, config: int) -> int:

@@ -214,7 +214,7 @@ class Resolver(ast.NodeVisitor):
 
     def _unknown(self, node: ast.Name) -> tuple[str, str]:
         if node.id in dir(builtins) and node.id not in instead():
-            return f"Python's `{node.id}` cannot be used in a kernel", "compute it with triton.language"
+            return f"Python's `{node.id}` is not allowed in a kernel", "compute it with triton.language"
         assert self.function is not None
         tree = ast.Module([self.function], [])
         return names.undefined(node.id, tree, self.function, node.lineno, [*self.known, *self.local])

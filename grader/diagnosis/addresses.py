@@ -12,10 +12,10 @@ from functools import cached_property
 
 import numpy as np
 
-from grader.diagnosis.definition import address_nodes, behind, inside_loop, line_of_step, mask_nodes, numbers_behind
+from grader.diagnosis.definition import address_nodes, inside_loop, line_of_step, mask_nodes, numbers_behind
 from grader.diagnosis.fit import fit, named
 from grader.diagnosis.lookups import check_index
-from grader.diagnosis.looping import bounds, line_of_bound
+from grader.diagnosis.looping import line_of_bound, right_end
 from grader.diagnosis.mending import line_of_operand, line_of_operands_mask, line_of_place
 from grader.diagnosis.observation import Observation, span
 from grader.diagnosis.provenance import Array
@@ -305,21 +305,15 @@ def _other_row(walk: _Walk, wrong: Array) -> Observation:
         )
         # behind elements of its own row, so that this iteration is needed
         if side.row[e, p] > own[e] and (products.live & ~wrong)[e, products.term == products.term[p]].any():
-            bound = line_of_operands_mask(run, products, side, p, wrong, right=_right_end(run, products, wrong[e], e))
-        # of a store in that loop, what decides when it is made may be wrong as well
-        line = line if loop_around(run.text, inside) in loops_around(run.text, stored) else bound or line
+            bound = line_of_operands_mask(run, products, side, p, wrong, right=right_end(run, products, wrong[e], e))
+        # of a store in that loop, what decides when it is made may be wrong as well; what is behind it is not its doing
+        made = products.flow.terms[products.term[p]].line or inside
+        around = [*loops_around(run.text, made), *loops_around(run.text, run.tape.caller(made) or 0)]
+        loop = loop_around(run.text, inside)
+        line = bound or line if loop in around and loop not in loops_around(run.text, stored) else line
     text = f"for {products.element(e)}, {element(run, side, e, p)} is multiplied"
     expected = f"row {own[e]} of {side.operand.letter}"
     return products.seen("rows", f"{walk.name} place", line, text, expected, p=p)
-
-
-def _right_end(run: Run, products: Products, wrong: Array, e: int) -> set[int]:
-    """What the end of the loop is made of, if none of its iterations makes for an element nothing but what is wrong."""
-    found, live = bounds(run, products.program, inside_loop(run, products)), products.live[e]
-    needed = np.unique(products.iteration[live & ~wrong])
-    if found is None or not np.isin(products.iteration[live], needed).all():
-        return set()
-    return {node.number for node in behind(run, found.stop)}
 
 
 def check_k(run: Run, products: Products) -> list[Observation]:

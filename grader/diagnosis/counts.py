@@ -18,7 +18,7 @@ from grader.diagnosis.definition import (
 )
 from grader.diagnosis.fit import named
 from grader.diagnosis.flow import Term
-from grader.diagnosis.looping import line_of_bound, line_of_rounds, line_of_slice
+from grader.diagnosis.looping import line_of_bound, line_of_rounds, line_of_slice, right_end
 from grader.diagnosis.mending import line_of_operands_mask, line_of_place
 from grader.diagnosis.observation import Number, Observation, place_in, plain, span
 from grader.diagnosis.provenance import Array
@@ -255,7 +255,8 @@ def _past_the_end(run: Run, products: Products, e: int) -> list[Observation]:
     side = left if (left.k[e][past] >= K).any() else right
     p = int(np.flatnonzero(past)[0])
     text = f"elements of {side.operand.letter} past K = {K} (k = {span(side.k[e][past])}) are multiplied"
-    line = line_of_operands_mask(run, products, side, p, side.live & (side.k >= K))
+    end = right_end(run, products, past, e)
+    line = line_of_operands_mask(run, products, side, p, side.live & (side.k >= K), end)
     return [products.seen("count", f"past {side.operand.letter}", line, text, "a mask that ends at K", p=p)]
 
 

@@ -18,7 +18,7 @@ from grader.diagnosis.definition import address_nodes
 from grader.diagnosis.observation import Observation, first_of_each
 from grader.diagnosis.provenance import Provenance
 from grader.diagnosis.relation import Run
-from grader.diagnosis.statements import line_of_result, variables_of
+from grader.diagnosis.statements import has_crossed_arguments, line_of_result, variables_of
 from grader.diagnosis.stores import holding_wrong
 from grader.diagnosis.tape import parse
 from grader.diagnosis.walking import walk
@@ -296,7 +296,7 @@ def _as_it_stands(
 ) -> Observation:
     """An observation in terms of the student's text. used: whether what is assigned in its line was loaded or multiplied there, and is not
     what was wrong before."""
-    made = failure.bundle.made
+    made, one = failure.bundle.made, _at_crossed_call(run, one)
     caller, line = (None if at is None else made.origin(at) for at in (run.tape.caller(one.line), one.line))
     given = caller is not None and (one.astray or one.column == "count")  # what it is made of there may be wrong, too
     variable = "" if used or given else variables_of(made.text).get(one.line or 0, "")
@@ -311,6 +311,13 @@ def _as_it_stands(
     named = replace(catalogue.named(case, one), numbers=numbers)
     reached = frozenset(at for number in _reached(run, one) if number and (at := made.origin(number)))
     return replace(named, case=case, line=line, caller=caller, variable=variable, grid=run.grid, reached=reached)
+
+
+def _at_crossed_call(run: Run, one: Observation) -> Observation:
+    """An observation in a helper, at its call where this gives arguments under each other's names."""
+    called = run.tape.caller(one.line)
+    crossed = one.line and called and has_crossed_arguments(run.text, one.line, called)
+    return replace(one, line=called) if crossed else one
 
 
 def _reached(run: Run, one: Observation) -> Iterator[int | None]:

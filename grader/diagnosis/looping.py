@@ -214,3 +214,12 @@ def _length(run: Run, found: Bounds | None) -> set[int]:
     if found is None:
         return set()
     return {node.number for node in behind(run, found.stop, lambda node: node.number == found.start)} - {found.start}
+
+
+def right_end(run: Run, products: Products, wrong: Array, e: int) -> set[int]:
+    """What the end of the loop is made of, if none of its iterations makes for an element nothing but what is wrong."""
+    found, live = bounds(run, products.program, inside_loop(run, products)), products.live[e]
+    needed = np.unique(products.iteration[live & ~wrong])
+    if found is None or not np.isin(products.iteration[live], needed).all():
+        return set()
+    return {node.number for node in behind(run, found.stop)}

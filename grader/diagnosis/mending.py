@@ -239,9 +239,18 @@ def line_of_lack(
         if node.op in (*MOVES, "addptr") and fine.issuperset(node.inputs):  # and so made of what is right alone
             fine.add(node.number)
         elif node.number not in fine and node.op not in ("splat", "broadcast", "load") and node.line:
-            argument = ("strides", 2) if np.ptp(lacking) else ("offsets", 3)
-            return line_in_block_pointer(run.text, node.line, *argument)
+            return _line_of_number(run, node, lacking, right)
     return (_line_of_lanes(run, access) if np.ptp(lacking) else None) or access.line
+
+
+def _line_of_number(run: Run, node: Node, lacking: Array, right: Container[int]) -> int | None:
+    """A node's line; of a block pointer or descriptor that of the argument that would have to be another one; of a helper that does the
+    same right in another call, that of its call."""
+    line = _line_unless_right(run, node, right)
+    if line is None or line is not node.line:
+        return line
+    argument = ("strides", 2) if np.ptp(lacking) else ("offsets", 3)
+    return line_in_block_pointer(run.text, node.line, *argument)
 
 
 def _line_of_lanes(run: Run, access: Node) -> int | None:
@@ -274,7 +283,20 @@ def line_of_mask(run: Run, access: Node, lanes: Array, wrong: Array, right: Cont
     made = mending(run.provenance, mask.number, spread(mask, access.shape, lanes), wanted) if len(lanes) else []
     blamed = [one.node for one in made if one.node.number not in fine and one.node.number not in right]
     blamed += _tests(nodes, right, compared=not len(lanes))
-    return next((node.line for node in blamed if node.op not in (*GIVEN, *MOVES) and node.line), access.line)
+    at_fault = next((node for node in blamed if node.op not in (*GIVEN, *MOVES) and node.line), access)
+    return _line_unless_right(run, at_fault, right)
+
+
+def _with_caller(node: Node) -> tuple[int | None, int | None]:
+    """A node's line, and the one that called its function."""
+    return node.line, node.line and node.line.caller
+
+
+def _line_unless_right(run: Run, node: Node, right: Container[int]) -> int | None:
+    """A node's line; where it is a helper's that does the same right in another call, the line of its call."""
+    line = node.line
+    calls = (one.line for one in run.tape.nodes if one.number in right and one.line == line and one.op == node.op)
+    return line.caller if line and line.caller and any(at and at.caller != line.caller for at in calls) else line
 
 
 def _tests(nodes: Sequence[Node], right: Container[int], *, compared: bool) -> list[Node]:
@@ -300,8 +322,8 @@ def line_of_operands_mask(
             load = run.load_of(int(number), each.operand.tensor)
             if load is not None:
                 loads[load] = bool(amiss[each.node == number].any())
-    lines = {load.line for load, bad in loads.items() if bad}
-    right = {*right, *numbers_behind(run, products.store, *(load for load in loads if load.line not in lines))}
+    lines = {_with_caller(load) for load, bad in loads.items() if bad}
+    right = {*right, *numbers_behind(run, products.store, *(load for load in loads if _with_caller(load) not in lines))}
     right |= {node.number for load in loads for node in address_nodes(run, load)}
     none = np.zeros(0, dtype=np.int64)  # where elements of words were put in an order that leads back to no lane
     return line_of_mask(run, access, none if lanes is None else lanes, none if lanes is None else wrong[use], right)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 from functools import lru_cache
+from itertools import product
 from typing import Any
 
 from grader.diagnosis.tape import CalledLine
@@ -34,6 +35,19 @@ def line_in_block_pointer(text: str, line: CalledLine, name: str, place: int) ->
             found.caller = line.caller
             return found
     return line
+
+
+def has_crossed_arguments(text: str, line: int, caller: int) -> bool:
+    """Whether the call in a line gives the function that another line is in a variable under the name of another one of its parameters,
+    and that parameter something else."""
+    inside = [one for one in all_of(text, ast.FunctionDef) if one.lineno <= line <= last_line(one)]
+    for function, call in product(inside, all_of(text, ast.Call)):
+        if call.lineno <= caller <= last_line(call) and ast.unparse(call.func) == function.name:
+            names = [one.arg for one in function.args.args]
+            given = dict(zip(names, map(ast.unparse, call.args), strict=False))
+            given |= {one.arg: ast.unparse(one.value) for one in call.keywords if one.arg}
+            return any(what != name and given.get(what, what) != what for name, what in given.items())
+    return False
 
 
 def line_of_result(text: str, name: str) -> int | None:

@@ -11,7 +11,7 @@ from grader.building import BuildOptions, assignments, compile_described, descri
 from grader.building.compiler import HIDDEN
 from grader.building.sm_limits import sm_limits
 from grader.labs import get_lab
-from grader.model import KernelBundle
+from grader.model import Config, GeneratedModule, KernelBundle, Launch
 from grader.reading import read
 from grader.sandbox import Sandbox
 from tests.submissions import LABS, TESTS, exploits
@@ -157,3 +157,11 @@ def test_persistent_kernels_alone_are_asked_for_more_tiles_than_programs(style, 
     described = describe(lab, read(path, [lab]).labs[lab.id], BuildOptions((90,), "verdict", 1, None))
     assert isinstance(described, KernelBundle), described
     assert assignments(lab, described, compiled=False)["persistent"] == asked
+
+
+def test_a_config_of_far_too_many_programs_gives_its_turn_away():
+    lab, configs = get_lab("w8a8"), tuple(Config(index, {}, 4, 2) for index in (0, 1))
+    launches = {(case.name, index): Launch((programs, 1, 1), (), (), ()) for case in lab.cases for index, programs in enumerate((5000, 10))}
+    bundle = KernelBundle("w8a8", configs, launches, {}, GeneratedModule("", "", ()))
+    asked = assignments(lab, bundle, compiled=False)
+    assert {asked[case.name] for case in lab.cases if case.configs == "one"} == {(1,)}

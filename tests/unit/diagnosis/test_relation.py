@@ -446,6 +446,14 @@ def test_a_mistake_that_only_a_large_case_has_is_looked_into(tmp_path):
         ("dds_z09", "rectangular", "line 15 (look here first), called in dds.py line 53"),
         # a loop that stops before what was loaded as its end
         ("dds_z07", "rectangular", "line 35 (look here first), in `rectangular`, program 0: k = 0:32 is never multiplied"),
+        # a mask of a helper, which another call of it has right
+        ("w8a16_A02", "all_tails", "line 55 (look here first), `w_next`"),
+        # a mask that goes by the end of the loop, which is right
+        ("w4a16_A06", "all_tails", "line 40 (look here first), `mask_j`"),
+        # a call behind the loop, of the function that the loop calls
+        ("dds_A01", "rectangular", "line 42 (look here first), `acc0`"),
+        # M and N, given to a helper as N and M
+        ("w8a8_A11", "all_tails", "line 41 (look here first), in `all_tails`: no program stores"),
     ],
 )
 def test_of_a_class_written_blind(tmp_path, kernel, case, said):
