@@ -43,7 +43,7 @@ BUILD_SECONDS = 240.0
 MANY = 512
 """Programs; the interpreter takes half a second for them."""
 MOST_PROGRAMS = 4096
-"""Programs; the interpreter may take its time for a case for more."""
+"""Programs; for more of them the interpreter may need longer than a case is given."""
 PIECES = 2
 """Programs of the case of one small tile, 64 x 64: of tiles that are smaller, other cases have several a program."""
 WORKERS = 16
