@@ -89,13 +89,16 @@ def interpret(
     """Runs the (case, config) pairs and returns their outcomes in the same order.
 
     Those of hidden cases must be the last: what they take is missing to whatever comes after them. Configs of which the interpreter sees
-    no difference, such as other numbers of warps or stages, have one launch of a case together, if it runs to its end.
+    no difference, such as other numbers of warps or stages, have one launch of a case together, if it runs to its end. When a launch
+    does not finish in time, no other begins until those that were running have ended: they may not, either.
     """
     waiting = list(range(len(pairs)))
     seen = [_seen(bundle, pair) for pair in pairs]
     outcomes: dict[int, Outcome] = {}
     timeouts: list[str] = []
+    running, suspected = set[int](), set[int]()
     lock = threading.Lock()
+    ended = threading.Condition(lock)
     most = TOGETHER * options.case_seconds
 
     def taken(longest: bool) -> int | None:
@@ -111,6 +114,22 @@ def interpret(
             waiting.remove(number)
             return number
 
+    def launched(number: int, launches: _Launches) -> Outcome:
+        outcome, (case, config) = None, pairs[number]
+        with lock:
+            running.add(number)
+        try:
+            outcome = launches.run(problems[case], case, config)
+        finally:
+            with ended:
+                running.remove(number)
+                suspected.discard(number)
+                if outcome is not None and outcome.status == "timeout":
+                    timeouts.append(case)
+                    suspected.update(running)
+                ended.notify_all()
+        return outcome
+
     def work(longest: bool) -> None:
         with _Launches(kernel, source, bundle, options) as launches:
             run(longest, launches)
@@ -118,6 +137,8 @@ def interpret(
     def run(longest: bool, launches: _Launches) -> None:
         while (number := taken(longest)) is not None:
             case, config = pairs[number]
+            with ended:
+                ended.wait_for(lambda: not suspected)
             if options.cancelled():
                 outcome = Outcome(case, config, "refused", message="not run: cancelled")
             elif len(timeouts) >= MAX_TIMEOUTS:
@@ -129,9 +150,7 @@ def interpret(
             elif (case, config) in bundle.refused:
                 outcome = Outcome(case, config, "refused", message=bundle.refused[case, config])
             else:
-                outcome = launches.run(problems[case], case, config)
-                if outcome.status == "timeout":
-                    timeouts.append(case)
+                outcome = launched(number, launches)
             with lock:
                 alike = [other for other in waiting if outcome.status == "ran" and seen[other] == seen[number]]
                 waiting[:] = [other for other in waiting if other not in alike]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 from pathlib import Path
+from time import sleep
 from typing import ClassVar
 
 import pytest
@@ -42,13 +43,25 @@ class Slow:
         return Answer(header, [] if self.says else list(blobs))
 
 
-def outcomes_of(lab, count):
+class Staggered(Slow):
+    """One in which the second launch that begins ends last, and none in time."""
+
+    says: ClassVar[dict[str, str]] = {"error": "LaunchEnded", "reason": "time", "message": "did not finish", "line": None}
+    delays: ClassVar[list[float]] = []
+
+    def ask(self, request, blobs=(), **how):
+        if request["op"] == "interpret":
+            sleep(self.delays.pop(0))
+        return super().ask(request, blobs, **how)
+
+
+def outcomes_of(lab, count, jobs=1, start=Slow):
     """Of so many launches that are another one each to the interpreter."""
     configs = tuple(Config(index, {"BLOCK_M": 16, "NUMBER": index}, 4, 2) for index in range(count))
     launches = {(CASE, index): Launch((1, 1, 1), (), (), ()) for index in range(count)}
     bundle = KernelBundle(LAB.id, configs, launches, {}, GeneratedModule("", LAB.kernel, ()))
     problems = {CASE: make_problem(lab, lab.case(CASE), 1)}
-    return interpret(lab, SOURCE, bundle, problems, list(launches), InterpretOptions(1, case_seconds=1.0, start=Slow))
+    return interpret(lab, SOURCE, bundle, problems, list(launches), InterpretOptions(jobs, case_seconds=1.0, start=start))
 
 
 @pytest.mark.parametrize(("seconds", "runs"), [(0.1, 20), (1.0, 17), (16.1, 1), (6.0, 3)])
@@ -70,6 +83,14 @@ def test_two_launches_that_do_not_end_are_enough(monkeypatch, hidden):
     monkeypatch.setattr(Slow, "says", {"error": "LaunchEnded", "reason": "time", "message": "did not finish", "line": None})
     lab = replace(LAB, cases=tuple(replace(case, hidden=hidden and case.name == CASE) for case in LAB.cases))
     assert [outcome.seconds for outcome in outcomes_of(lab, 5)] == [1.0, 1.0, 0.0, 0.0, 0.0]
+
+
+def test_what_runs_beside_a_launch_that_does_not_end_is_waited_for(monkeypatch):
+    """Lest a third one begins, and a student waits for it, too."""
+    monkeypatch.setattr(Staggered, "delays", [0.01, 0.5, 0.01])
+    outcomes = outcomes_of(LAB, 5, 2, Staggered)
+    assert {outcome.status for outcome in outcomes} == {"timeout"}
+    assert len(Staggered.delays) == 1
 
 
 WITHOUT_TORCH = """
