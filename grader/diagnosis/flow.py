@@ -13,7 +13,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from grader.diagnosis.provenance import Array
-from grader.diagnosis.tape import CalledLine, Node
+from grader.diagnosis.tape import CalledLine, Node, called_line
 
 
 @dataclass(frozen=True, eq=False)
@@ -77,7 +77,7 @@ class Term:
     @property
     def place(self) -> tuple[int, int | None] | None:
         """The line of its multiplication and the one that called its function: each call multiplies for itself."""
-        return None if self.line is None else (int(self.line), self.line.caller)
+        return called_line(self.line)
 
     @property
     def shares(self) -> Array:

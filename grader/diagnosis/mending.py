@@ -287,16 +287,13 @@ def line_of_mask(run: Run, access: Node, lanes: Array, wrong: Array, right: Cont
     return _line_unless_right(run, at_fault, right)
 
 
-def _with_caller(node: Node) -> tuple[int | None, int | None]:
-    """A node's line, and the one that called its function."""
-    return node.line, node.line and node.line.caller
-
-
 def _line_unless_right(run: Run, node: Node, right: Container[int]) -> int | None:
     """A node's line; where it is a helper's that does the same right in another call, the line of its call."""
     line = node.line
-    calls = (one.line for one in run.tape.nodes if one.number in right and one.line == line and one.op == node.op)
-    return line.caller if line and line.caller and any(at and at.caller != line.caller for at in calls) else line
+    if line is None or line.caller is None:
+        return line
+    same = (one for one in run.tape.nodes if one.number in right and one.line == line and one.op == node.op)
+    return line.caller if any(one.called_line != node.called_line for one in same) else line
 
 
 def _tests(nodes: Sequence[Node], right: Container[int], *, compared: bool) -> list[Node]:
@@ -322,8 +319,8 @@ def line_of_operands_mask(
             load = run.load_of(int(number), each.operand.tensor)
             if load is not None:
                 loads[load] = bool(amiss[each.node == number].any())
-    lines = {_with_caller(load) for load, bad in loads.items() if bad}
-    right = {*right, *numbers_behind(run, products.store, *(load for load in loads if _with_caller(load) not in lines))}
+    lines = {load.called_line for load, bad in loads.items() if bad}
+    right = {*right, *numbers_behind(run, products.store, *(load for load in loads if load.called_line not in lines))}
     right |= {node.number for load in loads for node in address_nodes(run, load)}
     none = np.zeros(0, dtype=np.int64)  # where elements of words were put in an order that leads back to no lane
     return line_of_mask(run, access, none if lanes is None else lanes, none if lanes is None else wrong[use], right)

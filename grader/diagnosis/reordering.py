@@ -25,7 +25,7 @@ def line_of_exchange(run: Run, products: Products, side: Side, p: int, access: N
     stays = any(run.load_of(int(number), side.operand.tensor) is access for number in np.unique(side.node[before]))
     if right is None or (right.line == access.line and products.iteration[p] and not stays):  # which was right before
         return None
-    if right.line and access.line and right.line == access.line and right.line.caller != access.line.caller:
+    if right.line == access.line and right.called_line != access.called_line:
         return None  # another call of a helper, whose tile is not there to be used
     way = behind(run, int(side.node[p]), stop=lambda node: node.number == access.number)
     orders = [node for node in way if node.op in ORDERS and access.number < node.number]

@@ -34,6 +34,11 @@ class CalledLine(int):
     caller: int | None = None
 
 
+def called_line(line: CalledLine | None) -> tuple[int, int | None] | None:
+    """A line and the one that called its function: two calls of a helper differ in this, and not in their line."""
+    return None if line is None else (int(line), line.caller)
+
+
 class _Arrays:
     """The arrays of a record, each made when it is asked for."""
 
@@ -72,6 +77,10 @@ class Node:
     tensor: str
 
     @property
+    def called_line(self) -> tuple[int, int | None] | None:
+        return called_line(self.line)
+
+    @property
     def data(self) -> np.ndarray[Any, Any] | None:
         return None if self.place < 0 else self.arrays[self.place]
 
@@ -104,7 +113,7 @@ class Tape:
     @cached_property
     def calls(self) -> Mapping[int, frozenset[int | None]]:
         """The lines that called the function of each line."""
-        made = {(node.line, node.line.caller) for node in self.nodes if node.line is not None}
+        made = {node.called_line for node in self.nodes if node.called_line is not None}
         return {line: frozenset(caller for one, caller in made if one == line) for line, _ in made}
 
     def caller(self, line: int | None) -> int | None:
