@@ -7,7 +7,6 @@ compile turns that module into binaries.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
 from dataclasses import replace
 
 from grader.building.binary_cache import BinaryCache, own_folder
@@ -17,7 +16,7 @@ from grader.building.options import BuildOptions, Scope
 from grader.building.sentences import describe_error
 from grader.labs import Lab
 from grader.labs.contract import PERSISTENT
-from grader.model import KernelBundle, KernelSource, Refusal
+from grader.model import Case, KernelBundle, KernelSource, Refusal
 
 __all__ = [
     "BinaryCache",
@@ -138,31 +137,31 @@ def with_binaries(lab: Lab, source: KernelSource, bundle: KernelBundle, options:
 
 def assignments(lab: Lab, bundle: KernelBundle, *, compiled: bool = True) -> dict[str, tuple[int, ...]]:
     """Which configs each correctness case runs with: those that compile, in turn; where the case says so three of them, all, all that make
-    at most MANY programs of it, or, of persistent kernels, those of large tiles: there may be none.
+    at most MANY programs of it, or, of persistent kernels, those of large tiles: there may be none. A config that makes more than
+    MOST_PROGRAMS of a case does not run in it; where all do, the one that makes the fewest runs.
 
     compiled=False: before anything was compiled, as if every config did.
     """
     working = bundle.working if compiled else tuple(range(len(bundle.configs)))
-    assigned = {}
-    for number, case in enumerate(lab.cases):
-        chosen = () if case.configs == "one" else working
-        if case.configs == "three" and len(working) > 3:
-            chosen = working[0], working[len(working) // 2], working[-1]
-        if case.configs == "most":
-            chosen = tuple(index for index in working if _programs(bundle, case.name, index) <= MANY)
-        if case.configs == "few":
-            chosen = tuple(index for index in working if _is_persistent(lab, bundle, case.name, index))
-        in_turn = () if case.configs == "few" else (_next_config(bundle, case.name, number, working),)
-        assigned[case.name] = chosen or in_turn
-    return assigned
+    return {case.name: _asked(lab, bundle, case, number, working) for number, case in enumerate(lab.cases)}
 
 
-def _next_config(bundle: KernelBundle, case: str, number: int, working: Sequence[int]) -> int:
-    """The config whose turn it is; where that launches too many programs for the interpreter, the one that launches the fewest."""
-    turn = working[number % len(working)]
-    if _programs(bundle, case, turn) <= MOST_PROGRAMS:
-        return turn
-    return min(working, key=lambda index: _programs(bundle, case, index) or math.inf)
+def _asked(lab: Lab, bundle: KernelBundle, case: Case, number: int, working: tuple[int, ...]) -> tuple[int, ...]:
+    programs = {index: _programs(bundle, case.name, index) for index in working}
+    possible = tuple(index for index in working if programs[index] <= MOST_PROGRAMS)
+    possible = possible or (min(working, key=programs.__getitem__),)
+    in_turn = (possible[number % len(possible)],)
+    match case.configs:
+        case "all":
+            return possible
+        case "most":
+            return tuple(index for index in possible if programs[index] <= MANY) or in_turn
+        case "three":
+            return (possible[0], possible[len(possible) // 2], possible[-1]) if len(possible) > 3 else possible
+        case "few":
+            return tuple(index for index in working if _is_persistent(lab, bundle, case.name, index))
+        case _:
+            return in_turn
 
 
 def _programs(bundle: KernelBundle, case: str, config: int) -> int:

@@ -159,9 +159,9 @@ def test_persistent_kernels_alone_are_asked_for_more_tiles_than_programs(style, 
     assert assignments(lab, described, compiled=False)["persistent"] == asked
 
 
-def test_a_config_of_far_too_many_programs_gives_its_turn_away():
+@pytest.mark.parametrize(("programs", "asked"), [((5000, 10), {(1,)}), ((5000, 6000), {(0,)}), ((10, 4096), {(0,), (1,), (0, 1)})])
+def test_a_config_of_far_too_many_programs_runs_in_no_case_that_another_can_do(programs, asked):
     lab, configs = get_lab("w8a8"), tuple(Config(index, {}, 4, 2) for index in (0, 1))
-    launches = {(case.name, index): Launch((programs, 1, 1), (), (), ()) for case in lab.cases for index, programs in enumerate((5000, 10))}
+    launches = {(case.name, index): Launch((count, 1, 1), (), (), ()) for case in lab.cases for index, count in enumerate(programs)}
     bundle = KernelBundle("w8a8", configs, launches, {}, GeneratedModule("", "", ()))
-    asked = assignments(lab, bundle, compiled=False)
-    assert {asked[case.name] for case in lab.cases if case.configs == "one"} == {(1,)}
+    assert {runs for case, runs in assignments(lab, bundle, compiled=False).items() if lab.case(case).configs != "few"} == asked
