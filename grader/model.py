@@ -124,7 +124,7 @@ class Case:
 
     `about` finishes the sentence "this case checks ...". `configs` is "one" (the cases take the student's configs in turn), "three": the
     first, the last and one between, "all", "most": all but those whose tiles are so small that the case has many programs, or "few": only
-    those that launch few programs, perhaps none. Of a hidden case a student learns the verdict, not the data. Speed cases set `launches`:
+    those of persistent kernels, perhaps none. Of a hidden case a student learns the verdict, not the data. Speed cases set `launches`:
     how many launches one timed graph holds, each on its own inputs.
     `group_size`: how many neighbours along K share a scale, in labs that have groups; 0 means all K of them.
     """

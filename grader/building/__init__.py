@@ -15,7 +15,7 @@ from grader.building.describing import describe, load_request, made_module
 from grader.building.options import BuildOptions, Scope
 from grader.building.sentences import describe_error
 from grader.labs import Lab
-from grader.labs.contract import PERSISTENT
+from grader.labs.contract import taller
 from grader.model import Case, KernelBundle, KernelSource, Refusal
 
 __all__ = [
@@ -159,7 +159,7 @@ def _asked(lab: Lab, bundle: KernelBundle, case: Case, number: int, working: tup
         case "three":
             return (possible[0], possible[len(possible) // 2], possible[-1]) if len(possible) > 3 else possible
         case "few":
-            return tuple(index for index in working if _is_persistent(lab, bundle, case.name, index))
+            return tuple(index for index in working if _is_persistent(lab, bundle, case, index))
         case _:
             return in_turn
 
@@ -170,10 +170,13 @@ def _programs(bundle: KernelBundle, case: str, config: int) -> int:
     return math.prod(launch.grid) if launch else 0
 
 
-def _is_persistent(lab: Lab, bundle: KernelBundle, large: str, config: int) -> bool:
-    """Whether a config launches few programs of a large case, and not as one of tiles so small that other cases have several a program."""
-    programs, fewest = (_programs(bundle, case, config) for case in (large, _small_case(lab)))
-    return WORKERS < programs <= PERSISTENT and (fewest <= PIECES or fewest == programs)
+def _is_persistent(lab: Lab, bundle: KernelBundle, case: Case, config: int) -> bool:
+    """Whether a launch has as many programs as one of twice the rows; not if its tiles are so small that other cases have several a
+    program."""
+    programs, of_twice, fewest = (
+        _programs(bundle, name, config) for name in (case.name, taller(case).name, _small_case(lab))
+    )
+    return WORKERS < programs == of_twice and (fewest <= PIECES or fewest == programs)
 
 
 def _small_case(lab: Lab) -> str:

@@ -19,6 +19,7 @@ from grader.building.sentences import describe_error
 from grader.compile_errors import launch_message
 from grader.compile_errors.excerpt import paragraph
 from grader.labs import Lab
+from grader.labs.contract import taller
 from grader.model import Case, Config, Constant, Dtype, GeneratedModule, KernelBundle, KernelSource, Launch, Refusal
 from grader.parsing import function_named, nodes, parse
 from grader.sandbox import LOST, SandboxDied, SandboxLost, SandboxTimeout
@@ -38,16 +39,21 @@ def describe(lab: Lab, source: KernelSource, options: BuildOptions) -> KernelBun
     """The first half of building: configs, the launch of each case and the generated module, without a binary."""
     public = [case for case in lab.all_cases if not case.hidden]
     hidden = [case for case in lab.all_cases if case.hidden]
-    answer = _asked(lab, source, public, options)
+    asked = [*public, *(taller(case) for case in public if case.configs == "few")]
+    answer = _asked(lab, source, asked, options)
     if isinstance(answer, Refusal):
         return answer
     try:
-        bundle = _bundle(lab, source, public, answer)
+        bundle = _bundle(lab, source, asked, answer)
     except reports.TooLarge as found:
         return Refusal("rejected", str(found))
     except (KeyError, TypeError, ValueError, IndexError, OverflowError):
         return Refusal("crash", NO_ANSWER)
-    if isinstance(bundle, Refusal) or not hidden:
+    if isinstance(bundle, Refusal):
+        return bundle
+    graded = {case.name for case in public}
+    bundle = replace(bundle, refused={pair: why for pair, why in bundle.refused.items() if pair[0] in graded})
+    if not hidden:
         return bundle
     return _with_hidden(lab, source, hidden, bundle, options)
 

@@ -6,7 +6,7 @@ A new lab is a folder beside this file whose `lab.py` defines `LAB`. Nothing els
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Literal, Protocol
 
 import torch
@@ -21,8 +21,6 @@ TILE_NAMES = {
     "K": ("BLOCK_K", "BLOCK_SIZE_K", "BK", "TILE_K"),
 }
 """Usual names of tile sizes, by axis."""
-PERSISTENT = 300
-"""A launch of more programs than this is not a persistent kernel's, which has one or two for each of up to 150 SMs."""
 
 
 class Launchable(Protocol):
@@ -47,6 +45,11 @@ class Launchable(Protocol):
 def cdiv(a: int, b: int) -> int:
     """Ceiling division, as triton.cdiv."""
     return -(-a // b)
+
+
+def taller(case: Case) -> Case:
+    """A case of twice the rows, that is never launched: a persistent kernel has as many programs of both."""
+    return replace(case, name=f"{case.name}_taller", M=2 * case.M)
 
 
 def integers(names: str) -> tuple[Parameter, ...]:

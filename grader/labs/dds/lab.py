@@ -49,7 +49,7 @@ CASES = (
          48, 1056, 288, x="traps", w="traps", x_layout="column_slice", y_layout="column_slice", configs="all"),
     Case("every_config_tall", "each of your configs on more tokens than a tile has: X transposed, Y strided",
          301, 192, 320, x="traps", w="traps", x_layout="transposed", y_layout="column_slice", configs="all"),
-    Case("persistent", "your configs of large tiles that launch few programs, as persistent kernels do, on 155 tiles of 128 tokens",
+    Case("persistent", "if your kernel is persistent, your configs of large tiles on 155 tiles of 128 tokens",
          3873, 160, 64, w="sparsity_0.5", configs="few"),
 )  # fmt: skip
 

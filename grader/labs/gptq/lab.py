@@ -66,7 +66,7 @@ CASES = (
          301, 40, 528, x="traps", w="traps", x_layout="transposed", y_layout="column_slice", group_size=264, configs="all"),
     Case("every_config_groups", "each of your configs on groups of 32: few tokens, a K that ends inside a tile, X strided",
          13, 136, 1184, x="traps", w="traps", x_layout="column_slice", group_size=32, configs="all"),
-    Case("persistent", "your configs of large tiles that launch few programs, as persistent kernels do, on 155 tiles of 128 x 128",
+    Case("persistent", "if your kernel is persistent, your configs of large tiles on 155 tiles of 128 x 128",
          3873, 520, 96, group_size=32, configs="few"),
 )  # fmt: skip
 

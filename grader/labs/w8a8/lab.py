@@ -53,7 +53,7 @@ CASES = (
          16, 1040, 336, x="traps", w="traps", y_layout="column_slice", configs="all"),
     Case("every_config_tall", "each of your configs on more tokens than a tile has: tails everywhere, X transposed, Y strided",
          301, 48, 576, x="traps", w="traps", x_layout="transposed", y_layout="column_slice", configs="all"),
-    Case("persistent", "your configs of large tiles that launch few programs, as persistent kernels do, on 155 tiles of 128 x 128",
+    Case("persistent", "if your kernel is persistent, your configs of large tiles on 155 tiles of 128 x 128",
          3873, 528, 48, configs="few"),
 )  # fmt: skip
 
