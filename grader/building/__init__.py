@@ -137,8 +137,8 @@ def with_binaries(lab: Lab, source: KernelSource, bundle: KernelBundle, options:
 
 def assignments(lab: Lab, bundle: KernelBundle, *, compiled: bool = True) -> dict[str, tuple[int, ...]]:
     """Which configs each correctness case runs with: those that compile, in turn; where the case says so three of them, all, all that make
-    at most MANY programs of it, or, of persistent kernels, those of large tiles: there may be none. A config that makes more than
-    MOST_PROGRAMS of a case does not run in it; where all do, the one that makes the fewest runs.
+    at most MANY programs of it, or, of persistent kernels, those of large tiles: there may be none. In turn are those
+    that make at most MOST_PROGRAMS; where none does, it is the one that makes the fewest.
 
     compiled=False: before anything was compiled, as if every config did.
     """
@@ -153,11 +153,11 @@ def _asked(lab: Lab, bundle: KernelBundle, case: Case, number: int, working: tup
     in_turn = (possible[number % len(possible)],)
     match case.configs:
         case "all":
-            return possible
+            return working
         case "most":
-            return tuple(index for index in possible if programs[index] <= MANY) or in_turn
+            return tuple(index for index in working if programs[index] <= MANY) or in_turn
         case "three":
-            return (possible[0], possible[len(possible) // 2], possible[-1]) if len(possible) > 3 else possible
+            return (working[0], working[len(working) // 2], working[-1]) if len(working) > 3 else working
         case "few":
             return tuple(index for index in working if _is_persistent(lab, bundle, case, index))
         case _:

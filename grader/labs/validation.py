@@ -26,13 +26,13 @@ FOR_EACH_CONFIG = ({"M": 300}, {"N": 1024}, {"M": 16, "K": 1024})
 FOR_MOST_CONFIGS = ({"M": 1024, "N": 256},)
 """Those that one of most configs does: tiles in groups, of which the last has fewer."""
 DIVIDED_BY = {"M": (16, 32, 64), "N": (8, 16, 32, 64), "K": (8, 16, 32, 64, 128)}
-"""A mask that is left out where this divides a size is missed where a tile is larger: a case of all configs has an odd multiple of it."""
+"""A mask that is left out where this divides a size is missed by larger tiles: a case of all configs or most has an odd multiple of it."""
 TILE = 128
 """Rows and columns of the tiles of which a persistent kernel's programs make several each; columns where the lab's blocks do not say."""
 SM_COUNT = 132
 """Programs of a persistent kernel on an H100 or H200: a count of columns' tiles without a factor of it gives a program several columns."""
 EVEN = {"M": 128, "N": 256, "K": 512}
-"""What is done where tiles divide a size is seen on two tiles of this and more, in a case of all configs; M and N in one."""
+"""What is done where tiles divide a size is seen on two tiles of this and more, in a case of all configs or of most; M and N in one."""
 APART = {"M": 6, "N": 5, "K": 4}
 """How many times the next smaller of the cases' sizes a size is at most, from `APART_FROM` on, lest a range of sizes meets no case."""
 APART_FROM = 128
@@ -128,12 +128,12 @@ def _in_time(lab: Lab) -> Iterator[str]:
 
 def _of_every_kind(lab: Lab) -> Iterator[str]:
     """A config without a mask where a tile does not divide is wrong in a case, and so is what is wrong for a range of one size."""
-    every = [case for case in lab.cases if case.configs == "all"]
+    every = [case for case in lab.cases if case.configs in ("all", "most")]
     for size, divisors in DIVIDED_BY.items():
         unit = gcd(*(getattr(case, size) for case in lab.cases))
         for divisor in divisors:
             if divisor % unit == 0 and not any(getattr(case, size) % (2 * divisor) == divisor for case in every):
-                yield f"no case of all configs has as {size} an odd multiple of {divisor}, where a mask may be missing; change one"
+                yield f"no case of all or most configs has as {size} an odd multiple of {divisor}, where a mask may be missing; change one"
     for size, apart in APART.items():
         sizes = sorted({max(APART_FROM, getattr(case, size)) for case in lab.cases})
         for smaller, larger in pairwise([APART_FROM, *sizes]):
@@ -143,14 +143,14 @@ def _of_every_kind(lab: Lab) -> Iterator[str]:
 
 def _of_whole_tiles(lab: Lab) -> Iterator[str]:
     """What is wrong only where every tile is whole is wrong in a case."""
-    every = [case for case in lab.cases if case.configs == "all"]
+    every = [case for case in lab.cases if case.configs in ("all", "most")]
     for sizes in (("M", "N"), ("K",)) if lab.operations is dense_operations else ():
         if not any(
             all(getattr(case, size) % EVEN[size] == 0 < getattr(case, size) // EVEN[size] - 1 for size in sizes)
             for case in every
         ):
             multiples = " and ".join(f"{size} a multiple of {EVEN[size]}, {2 * EVEN[size]} or more" for size in sizes)
-            yield f"no case of all configs has {multiples}; give one such sizes"
+            yield f"no case of all or most configs has {multiples}; give one such sizes"
 
 
 def _of_persistent_kernels(lab: Lab) -> Iterator[str]:

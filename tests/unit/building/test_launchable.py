@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import replace
 from typing import ClassVar
 
 import pytest
 
-from grader.building import BuildOptions, assignments, compile_described, describe
+from grader.building import MOST_PROGRAMS, BuildOptions, assignments, compile_described, describe
 from grader.building.compiler import HIDDEN
 from grader.building.sm_limits import sm_limits
 from grader.labs import get_lab
@@ -159,9 +160,22 @@ def test_persistent_kernels_alone_are_asked_for_more_tiles_than_programs(style, 
     assert assignments(lab, described, compiled=False)["persistent"] == asked
 
 
-@pytest.mark.parametrize(("programs", "asked"), [((5000, 10), {(1,)}), ((5000, 6000), {(0,)}), ((10, 4096), {(0,), (1,), (0, 1)})])
-def test_a_config_of_far_too_many_programs_runs_in_no_case_that_another_can_do(programs, asked):
+@pytest.mark.parametrize(("programs", "asked"), [((5000, 10), {(1,)}), ((5000, 6000), {(0,)}), ((10, 4096), {(0,), (1,)})])
+def test_a_config_of_far_too_many_programs_gives_its_turn_away_and_runs_where_all_do(programs, asked):
     lab, configs = get_lab("w8a8"), tuple(Config(index, {}, 4, 2) for index in (0, 1))
     launches = {(case.name, index): Launch((count, 1, 1), (), (), ()) for case in lab.cases for index, count in enumerate(programs)}
     bundle = KernelBundle("w8a8", configs, launches, {}, GeneratedModule("", "", ()))
-    assert {runs for case, runs in assignments(lab, bundle, compiled=False).items() if lab.case(case).configs != "few"} == asked
+    runs = assignments(lab, bundle, compiled=False)
+    assert {runs[case.name] for case in lab.cases if case.configs == "one"} == asked
+    assert {runs[case.name] for case in lab.cases if case.configs == "all"} == {(0, 1)}
+
+
+@pytest.mark.parametrize("lab_id", LABS)
+def test_no_launch_of_a_solution_has_more_programs_than_the_interpreter_is_good_for(lab_id):
+    """GPTQ's took a minute for 8192 programs of one row each."""
+    lab = get_lab(lab_id)
+    source = read(TESTS.parent / "solutions" / f"{lab_id}.py", [lab]).labs[lab_id]
+    described = describe(lab, source, BuildOptions((90,), "verdict", 1, None))
+    assert isinstance(described, KernelBundle), described
+    asked = assignments(lab, described, compiled=False)
+    assert max(math.prod(described.launches[case, index].grid) for case, indices in asked.items() for index in indices) <= MOST_PROGRAMS
