@@ -16,7 +16,7 @@ from grader.diagnosis.definition import address_nodes, inside_loop, line_of_step
 from grader.diagnosis.fit import fit, named
 from grader.diagnosis.lookups import check_index
 from grader.diagnosis.looping import line_of_bound, right_end
-from grader.diagnosis.mending import line_of_operand, line_of_operands_mask, line_of_place
+from grader.diagnosis.mending import goes_through, line_of_operand, line_of_operands_mask, line_of_place
 from grader.diagnosis.observation import Observation, span
 from grader.diagnosis.provenance import Array
 from grader.diagnosis.relation import Products, Run, Side, element, first_of, index_elements, load_of, needed_of
@@ -331,7 +331,10 @@ def check_k(run: Run, products: Products) -> list[Observation]:
     if all(walk.regular for walk in walks) and (apart := _step_apart(walks)):
         return [apart]
     e, p = first_of(products, wrong)
-    blamed = [walk for walk in walks if not walk.regular] or sorted(walks, key=lambda walk: int(walk.side.k[e, p]))
+    blamed = [walk for walk in walks if not walk.regular]
+    if not blamed:
+        astray = [walk for walk in walks if not goes_through(run, products, walk.side)]
+        blamed = astray if len(astray) == 1 else sorted(walks, key=lambda walk: int(walk.side.k[e, p]))
     words = right.k[0][products.term == products.term.min()]
     if walks[0].alternates:  # neither walks as one is known here: the words in their order are right
         blamed = [walks[0] if (np.diff(words) == unit).all() else walks[1]]

@@ -7,11 +7,13 @@ from collections.abc import Callable
 import numpy as np
 
 from grader.diagnosis.definition import address_nodes, line_of_pointer, line_of_step, line_to_blame, pointers_of
-from grader.diagnosis.mending import line_of_place
+from grader.diagnosis.mending import line_of_mask, line_of_place
 from grader.diagnosis.observation import Observation
 from grader.diagnosis.relation import Products, Run, Side, element, first_of, index_elements, load_of
 from grader.diagnosis.reordering import line_of_exchange
 from grader.diagnosis.tape import Node
+
+NO_LANES = np.zeros(0, dtype=np.int64)
 
 
 def check_index(run: Run, products: Products) -> list[Observation]:
@@ -31,6 +33,10 @@ def check_index(run: Run, products: Products) -> list[Observation]:
     otherwise = products.live & (side.k != other.k) & (indices == wanted)
     if otherwise.any():
         e, p = first_of(products, otherwise)
+        if masked := _left_out(run, side, p):
+            text = f"the mask of a load leaves out {short}[{indices[e, p]}]"
+            text += f", so {element(run, side, e, p)} is multiplied by {element(run, other, e, p)}"
+            return [products.seen("index", "masked", line_of_mask(run, masked, NO_LANES, NO_LANES), text, p=p)]
         line = line_of_place(run, products, side, p)
         value = int(run.problem.tensors[side.operand.index].reshape(-1)[int(indices[e, p])])
         text = f"with {short}[{indices[e, p]}] = {value}, {element(run, side, e, p)} is multiplied by {element(run, other, e, p)}"
@@ -61,6 +67,13 @@ def _line_of_element(run: Run, products: Products, e: int, p: int) -> tuple[int 
         return (line_of_step(run, indices[-1], loads[-1]) if indices else None) or loads[-1].line, False
     made = pointers_of(run, loads[-1])
     return (None if made else line_of_pointer(run.text, loads[-1])) or line_to_blame(made, loads[-1]), False
+
+
+def _left_out(run: Run, side: Side, p: int) -> Node | None:
+    """The load of the index that a mask leaves out whole, in the place of whose number something else selects an operand's element."""
+    access = load_of(run, side, p)
+    loads = list(filter(_of_index(side), address_nodes(run, access))) if access else []
+    return loads[-1] if loads and not loads[-1].active.any() else None
 
 
 def _of_index(side: Side) -> Callable[[Node], bool]:

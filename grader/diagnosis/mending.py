@@ -29,7 +29,7 @@ from grader.diagnosis.relation import Products, Run, Side, index_elements, load_
 from grader.diagnosis.reordering import line_of_exchange, line_of_mixing
 from grader.diagnosis.statements import line_in_block_pointer
 from grader.diagnosis.stores import places_in_output, stores_to_output
-from grader.diagnosis.tape import MOVES, Node
+from grader.diagnosis.tape import MOVES, CalledLine, Node
 
 ENDS = ("LT", "LE", "GT", "GE")
 """Of a comparison's name: what it lets through up to an end."""
@@ -240,13 +240,30 @@ def line_of_lack(
             fine.add(node.number)
         elif node.number not in fine and node.op not in ("splat", "broadcast", "load") and node.line:
             return _line_of_number(run, node, lacking, right)
-    return (_line_of_lanes(run, access) if np.ptp(lacking) else None) or access.line
+    late = _line_of_lanes(run, access) if np.ptp(lacking) else _line_moved_late(run, access)
+    return late or access.line
+
+
+def _line_moved_late(run: Run, access: Node) -> int | None:
+    """Where the pointer of an access is moved next, if one before it went by the same: it should have been moved between them."""
+
+    def goes_by(one: Node) -> tuple[int, ...]:
+        pointer = run.tape.nodes[one.inputs[0 if one.op == "load" else 1]]
+        return pointer.inputs if any(run.tape.nodes[i].op == "tile" for i in pointer.inputs) else (pointer.number,)
+
+    program = next(one for one, numbers in run.tape.programs.items() if access.number in numbers)
+    mine = goes_by(access)
+    if not any(one.number < access.number and goes_by(one) == mine for one in run.tape.accesses[program]):
+        return None
+    later = run.tape.nodes[access.number : run.tape.programs[program].stop]
+    moves = (one for one in later if one.op in ("addptr", "tile") and not set(mine).isdisjoint(one.inputs))
+    return next((one.line for one in moves if one.line not in (None, access.line)), None)
 
 
 def _line_of_number(run: Run, node: Node, lacking: Array, right: Container[int]) -> int | None:
     """A node's line; of a block pointer or descriptor that of the argument that would have to be another one; of a helper that does the
     same right in another call, that of its call."""
-    line = _line_unless_right(run, node, right)
+    line = line_unless_right(run, node, right)
     if line is None or line is not node.line:
         return line
     argument = ("strides", 2) if np.ptp(lacking) else ("offsets", 3)
@@ -284,16 +301,20 @@ def line_of_mask(run: Run, access: Node, lanes: Array, wrong: Array, right: Cont
     blamed = [one.node for one in made if one.node.number not in fine and one.node.number not in right]
     blamed += _tests(nodes, right, compared=not len(lanes))
     at_fault = next((node for node in blamed if node.op not in (*GIVEN, *MOVES) and node.line), access)
-    return _line_unless_right(run, at_fault, right)
+    return line_unless_right(run, at_fault, right)
 
 
-def _line_unless_right(run: Run, node: Node, right: Container[int]) -> int | None:
+def line_unless_right(run: Run, node: Node, right: Container[int]) -> int | None:
     """A node's line; where it is a helper's that does the same right in another call, the line of its call."""
     line = node.line
     if line is None or line.caller is None:
         return line
     same = (one for one in run.tape.nodes if one.number in right and one.line == line and one.op == node.op)
-    return line.caller if any(one.called_line != node.called_line for one in same) else line
+    if all(one.called_line == node.called_line for one in same):
+        return line
+    call = CalledLine(line.caller)
+    call.helper = int(line)
+    return call
 
 
 def _tests(nodes: Sequence[Node], right: Container[int], *, compared: bool) -> list[Node]:

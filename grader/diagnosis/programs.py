@@ -11,7 +11,7 @@ from functools import lru_cache
 
 import numpy as np
 
-from grader.diagnosis.definition import line_of_base, line_of_idle, nodes_behind_axis, numbers_behind
+from grader.diagnosis.definition import is_program_id, line_of_base, line_of_idle, nodes_behind_axis, numbers_behind
 from grader.diagnosis.fit import fit, named
 from grader.diagnosis.looping import bounds, line_of_bound, number_of
 from grader.diagnosis.mending import line_of_lack, line_of_mask
@@ -54,11 +54,25 @@ def check_programs(run: Run) -> list[Observation]:
         return [_none(run)]
     tiles = tile_map(run)
     unwritten = _unwritten(run, tiles)
+    if unwritten.any() and (unread := _unread_axis(run)):
+        return [unread]
     if past := _past_the_ends(run, unwritten):
         return [past]
     if unwritten.any():
         return [_masked(run, unwritten) or _missing(run, tiles, unwritten)]
     return [] if tiles is None else _shared(run, tiles)
+
+
+def _unread_axis(run: Run) -> Observation | None:
+    """An axis of the grid that no program asks for its place along."""
+    asks = list(filter(is_program_id, run.tape.nodes))
+    axis = next(
+        (axis for axis, size in enumerate(run.grid) if size > 1 and axis not in {one.attribute for one in asks}), None
+    )
+    if axis is None or not asks:
+        return None
+    text = f"the grid has {run.grid[axis]} programs along axis {axis}, and no line asks for tl.program_id({axis}), so these all do the same"
+    return Observation("programs", "grid", asks[0].line, text)
 
 
 def _shared(run: Run, tiles: TileMap) -> list[Observation]:
@@ -278,11 +292,12 @@ def _line(run: Run, tiles: TileMap) -> int | None:
     if all(made):  # then one that is made too often
         often = [Counter(tile[axis] for tile in tiles.stored for _ in tiles.stored[tile]) for axis in (0, 1)]
         made = [len(set(one.values())) == 1 for one in often]
-    if whole and not any(len(who) > 1 for who in tiles.stored.values()):  # a loop over tiles makes too few
+    slices = run.config.split_k if run.grid[1:] == (1, 1) else 1  # of each tile, that a flat grid names as well
+    if whole and not any(len(who) > slices for who in tiles.stored.values()):  # a loop over tiles makes too few
         first, at = next(iter(run.tape.programs)), tiles.store.line or 0
         found = bounds(run, first, at)
         wide = found is not None and found.by > math.prod(run.grid)  # beyond what the other programs begin with
-        if wide or found is None or number_of(run, found.stop) < math.prod(tiles.count):
+        if wide or found is None or number_of(run, found.stop) < math.prod(tiles.count) * slices:
             line = line_of_bound(run, first, at, "step" if wide else "stop")
     return line or _line_of_corner(run, made.index(False) if sum(made) < 2 else 0, axes, apart=sum(made) == 1)
 

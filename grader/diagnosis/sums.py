@@ -9,6 +9,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from grader.diagnosis.definition import behind, line_of_condition, line_of_value, start_of_sum
+from grader.diagnosis.mending import line_unless_right
 from grader.diagnosis.observation import Observation, plain
 from grader.diagnosis.provenance import Array, Untraceable
 from grader.diagnosis.relation import Products, Run, products_of
@@ -46,7 +47,7 @@ def check_reset(run: Run, products: Products, stores: Sequence[Node]) -> list[Ob
     elif lost:
         reaching = [run.tape.nodes[term.node] for term in products.flow.terms]
         made = len(lost) + len(reaching)
-        line = lost[-1].line
+        line = line_unless_right(run, lost[-1], {node.number for node in reaching})
         text = f"{len(lost)} of the {made} tile products never {'reaches' if len(lost) == 1 else 'reach'} Y"
         if reaching and reaching[0].number > lost[-1].number:
             text += ", only the last" + (f" {len(reaching)} do" if len(reaching) > 1 else " does")
