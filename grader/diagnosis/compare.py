@@ -91,6 +91,8 @@ def _of_program(run: Run, stores: list[Node], products: Products) -> list[Observ
     if any(one.aspect == "again" for one in kept) or not (exactly or roughly or summed):
         return [*places, *kept]
     found = [*places, *kept, *_numbers(run, products, everything, [*places, *kept], summed)]
+    if any(one.aspect == "lost" for one in kept):  # a sum that is made of another one's, which is then counted twice
+        found = [one for one in found if one.aspect != "doubled"]
     sides = {one.side[1] for one in places if one.column == "rows"}
     if sides == {"left", "right"} or not meant:  # which row of Y is meant is not known either
         found = [one for one in found if one.column != "scale"]

@@ -145,11 +145,11 @@ def located(text, lab, case, **how):
         return compare(run), lambda line: source.locate(bundle.made.origin(line))
 
 
-def written_blind(name, case):
+def written_blind(name, case, **how):
     """The same of a kernel of one of the classes written blind, which the letter in its name tells."""
     lab, number = name.split("_")
     (file,) = (TESTS / "corpus").glob(f"blind_*{number[0]}.toml")
-    return located(kernel_text(f"tests/corpus/{file.name}:{name}", TESTS.parent), lab, case)
+    return located(kernel_text(f"tests/corpus/{file.name}:{name}", TESTS.parent), lab, case, **how)
 
 
 ELSEWHERE = {
@@ -200,7 +200,7 @@ def test_a_scale_is_followed_by_the_way_that_the_number_came():
 @pytest.mark.parametrize(
     ("name", "case", "line", "words"),
     [
-        ("w4a16_g06", "all_tails", 13, "2 of the 6 tile products never reach Y"),  # of this tile, whatever the next one loses
+        ("w4a16_g06", "all_tails", 38, "2 of the 6 tile products never reach Y"),  # of this tile, whatever the next one loses
         ("w4a16_g07", "all_tails", 29, "still has X[0, 32] * W[0, 32] in it"),  # in `odd`; `even` is zeroed
         ("w4a16_g01", "all_tails", 32, "W[0, 8] is multiplied as -48"),  # for which the sum overflows
         ("w8a8_g08", "all_tails", 18, "becomes 0.02 (maximum 0.02)"),  # which Y is multiplied by as well
@@ -240,12 +240,37 @@ def test_a_scale_is_followed_by_the_way_that_the_number_came():
         ("dds_x07", "rectangular", 30, "128:256, 288:320 is never multiplied for Y[0, 0]"),  # of the first tile, not of what follows
         ("w4a16_x10", "all_tails", 71, "columns 64:88 of Y"),  # by more than there are programs, and not where the tile's columns are made
         ("w8a8_w04", "rounding", 23, "columns 192:528 of Y"),  # for programs have tiles beyond Y, and their loop is long enough
+        ("w8a8_B07", "all_tails", 68, "X[0, 32] is multiplied by W[0, 0]"),  # the pointer moves on too late
+        ("dds_B02", "odd_m", 51, "the mask of a load leaves out col_indices[0]"),  # and 0 stands in its place
+        ("w8a16_B01", "all_tails", 54, "2 of the 6 tile products never reach Y"),  # by the second of two calls
     ],
 )
 def test_of_one_mistake_one_thing_is_said_and_its_line(name, case, line, words):
     (only,), place = written_blind(name, case)
     assert words in only.found
     assert f"line {line}" in place(only.line)
+
+
+@pytest.mark.parametrize(
+    ("name", "case", "line", "words"),
+    [
+        ("w8a8_B02", "zero_rows", 43, "no line asks for tl.program_id(1)"),  # of an axis that the grid has
+        ("w4a16_B03", "every_nibble", 52, "the word of W[0, 256:264]"),  # X goes through K, and W does not
+        ("w4a16_B12", "one_tile", 50, "columns 0:64 of Y"),  # a loop over the slices of all tiles makes too few
+    ],
+)
+def test_of_a_mistake_in_slices_one_thing_is_said_and_its_line(name, case, line, words):
+    (only,), place = written_blind(name, case, config=1)
+    assert words in only.found
+    assert f"line {line}" in place(only.line)
+
+
+def test_where_two_calls_of_a_helper_are_wrong_the_helper_is(tmp_path):
+    """In a contiguous X the call that loads it is right, and W's is to blame; where X's columns are apart, X's is."""
+    launches = [written_blind("w8a8_B13", case) for case in ("all_tails", "transposed_x")]
+    assert ["line 20" in place(found[0].line) for found, place in launches] == [True, False]
+    text = kernel_text("tests/corpus/blind_2026_11_29B.toml:w8a8_B13", TESTS.parent)
+    assert "line 8 (look here first), in `all_tails`" in said_of(text, "w8a8", "in `all_tails`, in `transposed_x`", tmp_path)
 
 
 def test_of_a_helper_that_is_called_twice_the_call_is_known():
