@@ -91,8 +91,6 @@ def _of_program(run: Run, stores: list[Node], products: Products) -> list[Observ
     if any(one.aspect == "again" for one in kept) or not (exactly or roughly or summed):
         return [*places, *kept]
     found = [*places, *kept, *_numbers(run, products, everything, [*places, *kept], summed)]
-    if any(one.aspect == "lost" for one in kept):  # a sum that is made of another one's, which is then counted twice
-        found = [one for one in found if one.aspect != "doubled"]
     sides = {one.side[1] for one in places if one.column == "rows"}
     if sides == {"left", "right"} or not meant:  # which row of Y is meant is not known either
         found = [one for one in found if one.column != "scale"]
@@ -140,6 +138,8 @@ def _numbers(
         return [*values, *check_sums(run, products, held, 0.0), *summed, *([] if astray else weights)]
     held_too = held if everything is products else check_values(run, products)[1]
     sums = check_sums(run, products, held_too, common_offset(run, everything))
+    if any(one.aspect == "lost" for one in before):  # another one's sum in its place is counted twice for that reason
+        sums = [one for one in sums if one.aspect != "doubled"]
     if sums or any(one.column == "sum" for one in before):  # sums are too large, or scaled otherwise, for that reason
         return [*values, *sums]
     scales = check_scales(run, everything, held)
