@@ -103,7 +103,7 @@ def test_one_wrong_config_of_eight_costs_points(planted, tmp_path):
     path = tmp_path / f"{lab_id}.py"
     path.write_text(in_one_of_eight(lab_id, find, put, bad), encoding="utf-8")
     lab = get_lab(lab_id)
-    lab = replace(lab, cases=tuple(case for case in lab.cases if case.configs == "all"), speed_cases=())
+    lab = replace(lab, cases=tuple(case for case in lab.cases if case.configs in ("all", "most")), speed_cases=())
     report = graded_as_read(path, lab, brief=True)
     verdict = report["labs"][lab_id]
     assert verdict["status"] == "graded", verdict["message"]
