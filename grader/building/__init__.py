@@ -7,6 +7,7 @@ compile turns that module into binaries.
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import replace
 
 from grader.building.binary_cache import BinaryCache, own_folder
@@ -137,31 +138,31 @@ def with_binaries(lab: Lab, source: KernelSource, bundle: KernelBundle, options:
 
 def assignments(lab: Lab, bundle: KernelBundle, *, compiled: bool = True) -> dict[str, tuple[int, ...]]:
     """Which configs each correctness case runs with: those that compile, in turn; where the case says so three of them, all, all that make
-    at most MANY programs of it, or, of persistent kernels, those of large tiles: there may be none. In turn are those
-    that make at most MOST_PROGRAMS; where none does, it is the one that makes the fewest.
+    at most MANY programs of it, or, of persistent kernels, those of large tiles: there may be none.
 
     compiled=False: before anything was compiled, as if every config did.
     """
     working = bundle.working if compiled else tuple(range(len(bundle.configs)))
-    return {case.name: _asked(lab, bundle, case, number, working) for number, case in enumerate(lab.cases)}
+    assigned = {}
+    for number, case in enumerate(lab.cases):
+        chosen = () if case.configs == "one" else working
+        if case.configs == "three" and len(working) > 3:
+            chosen = working[0], working[len(working) // 2], working[-1]
+        if case.configs == "most":
+            chosen = tuple(index for index in working if _programs(bundle, case.name, index) <= MANY)
+        if case.configs == "few":
+            chosen = tuple(index for index in working if _is_persistent(lab, bundle, case, index))
+        in_turn = () if case.configs == "few" else (_next_config(bundle, case.name, number, working),)
+        assigned[case.name] = chosen or in_turn
+    return assigned
 
 
-def _asked(lab: Lab, bundle: KernelBundle, case: Case, number: int, working: tuple[int, ...]) -> tuple[int, ...]:
-    programs = {index: _programs(bundle, case.name, index) for index in working}
-    possible = tuple(index for index in working if programs[index] <= MOST_PROGRAMS)
-    possible = possible or (min(working, key=programs.__getitem__),)
-    in_turn = (possible[number % len(possible)],)
-    match case.configs:
-        case "all":
-            return working
-        case "most":
-            return tuple(index for index in working if programs[index] <= MANY) or in_turn
-        case "three":
-            return (working[0], working[len(working) // 2], working[-1]) if len(working) > 3 else working
-        case "few":
-            return tuple(index for index in working if _is_persistent(lab, bundle, case, index))
-        case _:
-            return in_turn
+def _next_config(bundle: KernelBundle, case: str, number: int, working: Sequence[int]) -> int:
+    """The config whose turn it is; where that launches too many programs for the interpreter, the one that launches the fewest."""
+    turn = working[number % len(working)]
+    if _programs(bundle, case, turn) <= MOST_PROGRAMS:
+        return turn
+    return min(working, key=lambda index: _programs(bundle, case, index) or math.inf)
 
 
 def _programs(bundle: KernelBundle, case: str, config: int) -> int:

@@ -19,6 +19,7 @@ from grader.diagnosis.observation import Observation, place_in, span
 from grader.diagnosis.provenance import FAR, Array, Untraceable
 from grader.diagnosis.relation import Products, Run, Side, load_of, products_of, replaced, sample
 from grader.diagnosis.reordering import line_of_moved
+from grader.diagnosis.statements import axes_asked_for
 from grader.diagnosis.stores import first_store, places_in_output, store_axes, stores_to_output
 from grader.diagnosis.tape import Node
 
@@ -64,12 +65,11 @@ def check_programs(run: Run) -> list[Observation]:
 
 
 def _unread_axis(run: Run) -> Observation | None:
-    """An axis of the grid that no program asks for its place along."""
+    """An axis of the grid that no line asks for a program's place along."""
     asks = list(filter(is_program_id, run.tape.nodes))
-    axis = next(
-        (axis for axis, size in enumerate(run.grid) if size > 1 and axis not in {one.attribute for one in asks}), None
-    )
-    if axis is None or not asks:
+    axes = axes_asked_for(run.text)
+    axis = next((axis for axis, size in enumerate(run.grid) if size > 1 and axis not in axes), None)
+    if axis is None or not asks or None in axes:
         return None
     text = f"the grid has {run.grid[axis]} programs along axis {axis}, and no line asks for tl.program_id({axis}), so these all do the same"
     return Observation("programs", "grid", asks[0].line, text)

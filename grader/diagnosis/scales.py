@@ -214,10 +214,10 @@ def _factor_wrong(
     powers = _powers(run, total[wrong], {tensor: offsets[wrong] for tensor, offsets in own.items()})
     made = f" = {_formula(names, powers)}" if powers is not None and any(powers) else ""
     ratio = total[wrong] / wanted[wrong]
-    times = max(2, round(float(ratio[0])))
-    if products.flow.doubled and np.allclose(ratio, times, rtol=CLOSE):
+    times = max(2.0, float(np.rint(ratio[0])))
+    if products.flow.doubled and np.isfinite(ratio).all() and np.allclose(ratio, times, rtol=CLOSE):
         added = run.tape.nodes[min(products.flow.doubled)]
-        text = f"the products of {products.element(e)} are counted {times} times in its sum"
+        text = f"the products of {products.element(e)} are counted {plain(times)} times in its sum"
         return products.seen("sum", "doubled", added.line, text, "once")
     if not made and np.allclose(ratio, ratio[0], rtol=CLOSE):
         made = f", {plain(float(ratio[0]))} times the right value"

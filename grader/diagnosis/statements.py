@@ -37,6 +37,13 @@ def line_in_block_pointer(text: str, line: CalledLine, name: str, place: int) ->
     return line
 
 
+def axes_asked_for(text: str) -> set[int | None]:
+    """The axes of tl.program_id in a module; None among them where one is no number as it stands."""
+    calls = (call for call in all_of(text, ast.Call) if ast.unparse(call.func).endswith("program_id"))
+    given = ([*call.args, *(one.value for one in call.keywords)][:1] for call in calls)
+    return {getattr(one[0], "value", None) if one else None for one in given}
+
+
 def has_crossed_arguments(text: str, line: int, caller: int) -> bool:
     """Whether the call in a line gives the function that another line is in a variable under the name of another one of its parameters,
     and that parameter something else."""
