@@ -268,7 +268,8 @@ def test_of_a_mistake_in_slices_one_thing_is_said_and_its_line(name, case, line,
 @pytest.mark.parametrize("axis", ["1", "axis=SPLIT_K"])
 def test_of_an_axis_that_some_line_asks_for_nobody_says_that_none_does(axis):
     text = kernel_text("tests/corpus/blind_2026_11_29B.toml:w8a8_B02", TESTS.parent)
-    found, _ = located(text.replace("    slice_k = pid", f"    if M < 0:\n        pid = tl.program_id({axis})\n    slice_k = pid"), "w8a8", "zero_rows", config=1)
+    asks = f"    if M < 0:\n        pid = tl.program_id({axis})\n    slice_k = pid"
+    found, _ = located(text.replace("    slice_k = pid", asks), "w8a8", "zero_rows", config=1)
     assert found
     assert not any("no line asks" in one.found for one in found)
 
