@@ -111,10 +111,11 @@ class Judge:
     lab: Lab
     case: Case
     slices: int = 1
+    seed: int = SEED
 
     @property
     def problem(self) -> Problem:
-        return problem_of(self.lab.id, self.case.name)
+        return problem_of(self.lab.id, self.case.name, self.seed)
 
     def scorer(self) -> Callable[[torch.Tensor], float]:
         """Error over bound, the larger of the elementwise and the Frobenius one; above 1 fails."""
@@ -404,7 +405,7 @@ def atomics(judge: Judge, slices: int, orders: int, *, together: bool) -> Iterat
     """fp16 atomics of `slices` slices, contiguous or interleaved, in random orders: one a launch, or one an element."""
     parts = operands(judge.lab.id, judge.problem)
     K = judge.case.K
-    generator = generator_for(SEED, judge.case.name, slices, together)
+    generator = generator_for(judge.seed, judge.case.name, slices, together)
     edges = [round(i * K / slices) for i in range(slices + 1)]
     contiguous = [torch.arange(start, stop) for start, stop in itertools.pairwise(edges)]
     interleaved = [

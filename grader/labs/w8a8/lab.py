@@ -75,7 +75,7 @@ def problem(case: Case, generator: torch.Generator, device: torch.device) -> Pro
     if case.w == "positive":
         w[::2] = w[::2].abs() + 0.5
     elif case.w == "graded":
-        w = w * torch.logspace(-2, 1, case.N, device=device)[:, None] / 10
+        w = w * torch.logspace(-2, 1, case.N, device=device)[:, None]
     elif case.w == "traps":
         w[3::8] = w[3::8].abs()
         w[5::8, 0] = 0
@@ -90,7 +90,7 @@ def problem(case: Case, generator: torch.Generator, device: torch.device) -> Pro
         if case.x in ("graded", "saturating"):
             x = normal(generator, case.M, case.K, device=device)
             if case.x == "graded":
-                x = x * torch.logspace(1, -4, case.M, device=device)[:, None]
+                x = x * torch.logspace(1, -5, case.M, device=device)[:, None]
             x = x.to(torch.float16)
         else:
             x = activations(case, generator, device)

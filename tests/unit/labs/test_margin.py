@@ -24,8 +24,10 @@ one_process = pytest.mark.xdist_group("margins")
 """For what takes its scores from `measured`, which computes those of a case once a process."""
 
 ORDERS = 200
-FAILS, PASSES = 1.2, 0.95
-"""Scores with room, so that no seed of the inputs changes a verdict."""
+FAILS, PASSES, ANY_SEED = 1.2, 0.95, 0.85
+"""Scores with room, so that no seed of the inputs changes a verdict. ANY_SEED: of elements that only some seeds have."""
+UNDERFLOWS = ("scale_axes",)
+"""Where elements of Y are so small that their bound is the sum of what each rounding may do, which right slices reach and never exceed."""
 
 
 @one_process
@@ -41,13 +43,17 @@ def test_what_is_wrong_fails_and_what_is_right_passes(lab, case):
 
 @every_case
 def test_every_order_of_atomics_passes(lab, case):
+    """With room for other inputs: partial sums that stray from their share of Y show at few slices, and only with some seeds."""
     permitted = permitted_slices(lab, case)[1:]
-    for count in {count for count in (2, 3, 5, 16, *permitted[-1:]) if count in permitted}:
-        judge = Judge(lab, case, count)
+    counts = sorted({count for count in (2, 3, 4, 5, 6, 8, 16, *permitted[-1:]) if count in permitted})
+    room = PASSES if case.name in UNDERFLOWS else ANY_SEED
+    seeds = 4 if case.M * case.N * case.K < 1 << 22 else 1
+    for seed, count in enumerate(counts * seeds, margins.SEED):
+        judge = Judge(lab, case, count, seed)
         score = judge.scorer()
-        whole = max(1, min(ORDERS, 100_000 // (count * case.M * case.N)))
-        assert max(map(score, margins.atomics(judge, count, whole, together=True))) <= PASSES
-        assert max(map(score, margins.atomics(judge, count, 2, together=False))) <= PASSES
+        whole = max(2, min(ORDERS, 100_000 // (count * case.M * case.N)) // seeds)
+        assert max(map(score, margins.atomics(judge, count, whole, together=True))) <= room
+        assert max(map(score, margins.atomics(judge, count, 2, together=False))) <= room
 
 
 @pytest.mark.parametrize("lab", ["w8a8", "w4a16", "w8a16"])
