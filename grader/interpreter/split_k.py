@@ -1,7 +1,7 @@
 """What each program adds to Y, and of which k: the slices of split-K, as the judge compares them with the reference's.
 
 A program's slice is the set of columns of the factor (X [M, K]) that it has loaded since its last addition; several additions
-without a load between them are parts of one slice. In which order the k were loaded is kept, as a rank: a kernel that loads ahead, or
+without a load between them are parts of one slice, save for zeros, which a share of K without any k adds to whichever tile it is of. In which order the k were loaded is kept, as a rank: a kernel that loads ahead, or
 a whole tile at the end of its slice, loads k that belong to another slice, and does so last.
 """
 
@@ -96,13 +96,16 @@ class Contributions:
             return
         programs = np.broadcast_to(programs, elements.shape)
         adding = np.unique(programs)
-        for program, row in zip(adding, self._rows(adding), strict=True):
+        counts = dict.fromkeys(np.unique(programs[values != 0]).tolist())
+        for program, row in zip(adding.tolist(), self._rows(adding), strict=True):
             if self.ranks[row].any() or self.slice_of[program] < 0:
+                counts[program] = None
                 self.slice_of[program] = len(self.slices)
                 self.slices.append(self.ranks[row].copy())
                 self.begin(np.array([program]))
         places = self.place_of[elements]
-        inside = places >= 0  # what lies between two rows of Y is none of its elements
+        # what lies between two rows of Y is none of its elements
+        inside = (places >= 0) & np.isin(programs, list(counts))
         self.additions.append((self.slice_of[programs][inside], places[inside], values[inside]))
         self.count += int(inside.sum())
         self.complete = self.count <= MAX_ADDITIONS and len(self.slices) * self.factor.shape[1] <= MAX_RANKS
