@@ -43,6 +43,8 @@ def compare(run: Run) -> list[Observation]:
     if any(one.aspect == "order" for one in placed):  # nothing else of a tile is certain before
         return first_of_each(found)
     of_programs = _of_programs(run, [stores for stores, _ in followed], moved)
+    if strides:  # of sums that are elsewhere for that reason, the scales of neither place tell anything
+        of_programs = [one for one in of_programs if one.column != "scale"]
     mixing = {one.program for one in of_programs if one.aspect in MIXED}  # whose tiles lack what others have too much
     found += [one for one in of_programs if one.column == "sum" or one.program not in mixing]
     if run.ended and run.config.split_k > 1 and not any(one.column in ("rows", "k", "store") for one in found):

@@ -32,15 +32,16 @@ def check_counts(run: Run, parts: Sequence[Products]) -> list[Observation]:
     one, e = parts[0], 0
     K, n = run.sizes[2], int(one.n[e])
     counts, own, needed = np.zeros(K, dtype=np.int64), np.zeros(K, dtype=np.int64), needed_of(run, n)
+    found: list[Observation] = []
     for part in parts:
         at = np.flatnonzero((part.m == one.m[e]) & (part.n == one.n[e]))
         if not len(at):
             return []
         counts += _times_met(part, int(at[0]), needed)
         own += _times_met(part, int(at[0]), needed, own=True)
+        found = found or _past_the_end(run, part, int(at[0]))
     where = f"Y[{one.m[e]}, {n}]"
     missing, twice = np.flatnonzero(needed & (counts == 0)), np.flatnonzero(own > 1)
-    found = _past_the_end(run, one, e)
     if len(twice):
         text = (
             f"the elements at k = {span(twice)} are multiplied {_often(own[twice])} for {where}{_together(run, parts)}"
@@ -222,9 +223,8 @@ def _missing(run: Run, parts: Sequence[Products], e: int, missing: Array, where:
             elsewhere = side.k[at, there] // unit != other.k[at, there] // unit
             if len(there) and elsewhere.all():  # and so outside its tensor
                 p = int(there[0])
-                left, right = (element(run, each, at, p) for each in (part.left, part.right))
                 line = line_of_place(run, part, side, p)
-                text = f"for {where}, {left} is multiplied by {right}"
+                text = f"for {where}, {element(run, other, at, p)} meets the address of {element(run, side, at, p)}, which is left out"
                 return part.seen("k", "meet", line, text, "the same k in both operands", p=p)
     made = int(one.iteration.max()) + 1 if one.iteration.size else 0
     depth = int((one.iteration == 0).sum())

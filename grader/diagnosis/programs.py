@@ -17,7 +17,7 @@ from grader.diagnosis.looping import bounds, line_of_bound, number_of
 from grader.diagnosis.mending import line_of_lack, line_of_mask
 from grader.diagnosis.observation import Observation, place_in, span
 from grader.diagnosis.provenance import FAR, Array, Untraceable
-from grader.diagnosis.relation import Products, Run, Side, load_of, products_of, replaced, sample
+from grader.diagnosis.relation import Products, Run, Side, load_of, products_of, replaced, sample_of_tile
 from grader.diagnosis.reordering import line_of_moved
 from grader.diagnosis.statements import axes_asked_for
 from grader.diagnosis.stores import first_store, places_in_output, store_axes, stores_to_output
@@ -182,7 +182,7 @@ def _past_the_ends(run: Run, unwritten: Array) -> Observation | None:
 
 def _sums(run: Run, program: int, store: Node) -> tuple[Products, Array | None, Array | None] | None:
     """Some of the sums that a store takes, right or wrong, and the one row and the one column that each is made of."""
-    lanes = sample(run, store, wrong_only=False)
+    lanes = sample_of_tile(store)
     with contextlib.suppress(Untraceable):
         products = products_of(run, program, store, lanes) if len(lanes) else None
         if products is not None:
@@ -428,8 +428,7 @@ def _misplaced(run: Run, products: Products) -> Observation | None:
         found, own = used[along], run.strides[axis]
         if (places != places[0]).any() and found != own:
             text, expected = f"neighbouring {noun} of the product are stored {{0}} apart", f"stride_y{along} = {own}"
-            lacking = (own - found) * (places - places[0])
-            line = line_of_lack(run, store, products.flow.lanes, lacking, (), (places, places * run.strides[1 - axis]))
+            line = _line_of_stride(run, products, axis, own - found)
             return products.seen("store", f"stride {noun}", line, text, expected, numbers=(named(run, found),))
     line, tried = _line_of_home(run)
     if line is None:
@@ -437,6 +436,17 @@ def _misplaced(run: Run, products: Products) -> Observation | None:
     text = f"the product of rows {span(m)} of X and rows {span(n)} of W is stored to "
     text += f"rows {span(products.m)}, columns {span(products.n)} of Y"
     return products.seen("store", "place", line, text, f"its first element at Y[{m[0]}, {n[0]}]", hedged=not tried)
+
+
+def _line_of_stride(run: Run, products: Products, axis: int, lacks: int) -> int | None:
+    """Where a tile's rows, 0, or columns, 1, came to lie too near to each other; lacks: by so much. By elements of the whole tile: of those that
+    lie in Y by chance, no two rows need share a column."""
+    found = _sums(run, products.program, products.store)
+    places = None if found is None else found[1 + axis]
+    if found is None or places is None:
+        return products.store.line
+    wanted = (places, places * run.strides[1 - axis])
+    return line_of_lack(run, products.store, found[0].flow.lanes, lacks * (places - places[0]), (), wanted)
 
 
 def _reordered(run: Run, products: Products, m: Array, n: Array) -> Observation | None:

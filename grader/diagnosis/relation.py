@@ -182,17 +182,25 @@ def element(run: Run, side: Side, e: int, p: int) -> str:
     return f"{words(run.problem, offset)} = {place}" if words else place
 
 
-def sample(run: Run, store: Node, *, wrong_only: bool = True) -> Array:
+def sample(run: Run, store: Node) -> Array:
     """Flat lanes of a store: some rows and some columns of the wrong elements, the first and the last ones among them."""
     m, n, inside = places_in_output(run, store)
-    if wrong_only:
-        M, N, _ = run.sizes
-        inside = inside & run.wrong[np.clip(m, 0, M - 1), np.clip(n, 0, N - 1)]
-    at = np.flatnonzero(inside)
+    M, N, _ = run.sizes
+    at = np.flatnonzero(inside & run.wrong[np.clip(m, 0, M - 1), np.clip(n, 0, N - 1)])
+    return _some_of(at, m[at], n[at])
+
+
+def sample_of_tile(store: Node) -> Array:
+    """The same of all elements that are stored, wherever they lie, by the rows and columns of the tile."""
+    at = np.flatnonzero(store.active)
+    return _some_of(at, *(np.unravel_index(at, store.shape) if len(store.shape) == 2 else (at, at)))
+
+
+def _some_of(at: Array, *axes: Array) -> Array:
     if not len(at):
         return at
     chosen = []
-    for values in (m[at], n[at]):
+    for values in axes:
         distinct = np.unique(values)
         some = distinct[np.unique(np.linspace(0, len(distinct) - 1, SAMPLE).astype(int))]
         chosen.append(np.isin(values, some))
@@ -241,40 +249,59 @@ def _joined(parts: Sequence[Array], elements: int) -> Array:
 
 def _sides(run: Run, flow: Flow, m: Array, n: Array, iterations: Array) -> tuple[Side, Side]:
     """Both operands' columns, for elements of Y at m and n."""
-    left = _side(run, [term.left for term in flow.terms], run.expected.left, m, iterations)
-    return left, _side(run, [term.right for term in flow.terms], run.expected.right, n, iterations)
+    left = _side(run, [term.left for term in flow.terms], run.expected.left, len(m))
+    right = _side(run, [term.right for term in flow.terms], run.expected.right, len(n))
+    return _beyond(run, (left, m), (right, n), iterations)
 
 
-def _side(run: Run, parts: Sequence[Multiplied], operand: Operand, wanted: Array, iterations: Array) -> Side:
-    count = len(wanted)
+def _side(run: Run, parts: Sequence[Multiplied], operand: Operand, count: int) -> Side:
     at, asked, lanes = (
         _joined([getattr(part, name) for part in parts], count).astype(np.int64) for name in ("at", "asked", "lanes")
     )
     addressed = (asked != NONE) & (asked != MIXED)
     offset = np.where(addressed, asked - OFFSET, 0)
-    row, k = _beyond(run, operand, offset, *operand.place(run.problem, offset), wanted[:, None], iterations)
+    row, k = operand.place(run.problem, offset)
     values = _joined([part.values for part in parts], count)
     node = np.repeat([part.node for part in parts], [part.at.shape[1] for part in parts]).astype(int)
     return Side(operand, values, row, k, (at >= 0) & addressed, offset, addressed, node, lanes)
 
 
-def _beyond(
-    run: Run, operand: Operand, offset: Array, row: Array, k: Array, wanted: Array, iterations: Array
-) -> tuple[Array, Array]:
-    """Elements behind the end of their row, which memory has in the next one: K and more of the row that the first iteration was in."""
-    K = run.sizes[2]
-    if not operand.strides or not offset.size or ((row == wanted) & (k < K)).all():
-        return row, k
+def _beyond(run: Run, left: tuple[Side, Array], right: tuple[Side, Array], iterations: Array) -> tuple[Side, Side]:
+    """Elements behind the end of their row, which memory has in a later one: K and more of the row that belongs to their element of Y, where
+    the first iteration was in that row, or both operands are then as far beyond its end. left, right: each with those rows."""
+    unit, start = right[0].operand.unit, iterations == 0
+    past = [_past_the_end(run, *one, iterations) for one in (left, right)]
+    alike = all(one.tail[:, start].all() for one in past) and bool(start.any())
+    alike = alike and np.array_equal(past[0].k[:, start] // unit, past[1].k[:, start] // unit)
+    found = []
+    for (side, wanted), one in zip((left, right), past, strict=True):
+        tail = one.tail if one.begins or alike else np.zeros_like(one.tail)
+        row = np.where(tail, wanted[:, None], side.row)
+        found.append(replace(side, row=row, k=np.where(tail, one.k, side.k)))
+    return found[0], found[1]
+
+
+@dataclass(frozen=True, eq=False)
+class _Past:
+    """Of an operand's elements, bool and int [E, P]: whether they may lie behind the end of the row that is wanted, and at which k of it.
+    begins: whether the first iteration was in the wanted rows."""
+
+    tail: Array
+    k: Array
+    begins: bool
+
+
+def _past_the_end(run: Run, side: Side, wanted: Array, iterations: Array) -> _Past:
+    K, operand, start = run.sizes[2], side.operand, iterations == 0
+    if not operand.strides or not side.offset.size:
+        return _Past(np.zeros(side.offset.shape, dtype=bool), side.k, False)
     along_row, along_k = (run.problem.scalars[name] for name in operand.strides)
-    alternative, rest = np.divmod(offset - wanted * along_row, along_k)
-    alternative = alternative * operand.unit
-    start = iterations == 0
-    begins_right = (row[:, start] == wanted) & (k[:, start] < K)
-    walked = (iterations + 1) * (1 + k[:, start].max(initial=0))  # as far as whole tiles lead
-    tail = (rest == 0) & (alternative >= K) & (alternative < np.maximum(2 * K + 512, walked))
-    if begins_right.any(axis=1).all():  # it began in the right rows, so it left them along k
-        return np.where(tail, wanted, row), np.where(tail, alternative, k)
-    return row, k
+    k, rest = np.divmod(side.offset - wanted[:, None] * along_row, along_k)
+    k = k * operand.unit
+    walked = (iterations + 1) * (1 + side.k[:, start].max(initial=0))  # as far as whole tiles lead
+    tail = (rest == 0) & (k >= K) & (k < np.maximum(2 * K + 512, walked))
+    begins = ((side.row[:, start] == wanted[:, None]) & (side.k[:, start] < K)).any(axis=1).all()
+    return _Past(tail, k, bool(begins))
 
 
 def index_elements(run: Run, side: Side) -> Array:

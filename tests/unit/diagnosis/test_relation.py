@@ -243,6 +243,7 @@ def test_a_scale_is_followed_by_the_way_that_the_number_came():
         ("w8a8_B07", "all_tails", 68, "X[0, 32] is multiplied by W[0, 0]"),  # the pointer moves on too late
         ("dds_B02", "odd_m", 51, "the mask of a load leaves out col_indices[0]"),  # and 0 stands in its place
         ("w8a16_B01", "all_tails", 54, "2 of the 6 tile products never reach Y"),  # by the second of two calls
+        ("w8a16_C36", "strided_y", 67, "are stored {0} apart"),  # and not `offs_n`: in Y, no two of its rows share a column
     ],
 )
 def test_of_one_mistake_one_thing_is_said_and_its_line(name, case, line, words):
@@ -435,6 +436,14 @@ def test_where_stores_do_not_follow_ys_strides_nothing_else_goes_by_their_places
     said = said_of(text, "w8a16", "in `all_tails`, in `n_tail`, in `strided_y`", tmp_path)
     assert "128 apart, expected stride_ym = 208" in said
     assert said.count("look here first") == 1
+
+
+def test_a_slice_that_begins_beyond_k_is_in_no_later_row(tmp_path):
+    """Of both operands' rows, so far behind K, and of nothing else than a mask that lets it through."""
+    text = kernel_text("tests/corpus/blind_2026_11_29C.toml:w8a16_C36", TESTS.parent)
+    said = said_of(text, "w8a16", "in `strided_y`, in `zero_rows`", tmp_path)
+    assert re.findall(r"line (\d+) \(look here first\)", said) == ["67", "56"]
+    assert "elements of X past K = 16 (k = 192:208) are multiplied" in said
 
 
 def test_of_two_steps_neither_is_expected(tmp_path):
