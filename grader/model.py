@@ -164,11 +164,14 @@ class Reference:
     """The fp64 answer for a problem and how far from it a right kernel may be.
 
     y: float64 [M, N]. bound: float64 [M, N], elementwise, absolute. frobenius: bound on ||y - y*|| / ||y*||.
+    left: float64 [M, K] and right: float64 [N, K], whose product y is.
     """
 
     y: torch.Tensor
     bound: torch.Tensor
     frobenius: float
+    left: torch.Tensor | None = None
+    right: torch.Tensor | None = None
 
 
 # ---------------------------------------------------------------- build

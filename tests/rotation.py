@@ -40,6 +40,7 @@ SHARES = {
     "tests/unit/judging/test_hidden.py::test_nothing_but_the_verdict_of_a_hidden_case_is_told": 3,
     "tests/unit/judging/test_hidden.py::test_what_is_said_of_a_wrong_kernel_does_not_depend_on_a_hidden_case": 3,
     "tests/unit/labs/test_margin.py::test_slices_that_carry": 3,
+    "tests/unit/labs/test_margin.py::test_slices_whose_loads": 4,
     "tests/unit/labs/test_margin.py::test_what_is_wrong_fails_and_what_is_right_passes": 4,
     "tests/unit/labs/test_planted.py::test_one_wrong_config_of_eight_costs_points": 4,
     "tests/unit/labs/test_planted.py::test_some_mistakes_behind_any_tile_fail": 4,

@@ -17,7 +17,7 @@ from grader.diagnosis.looping import bounds, line_of_bound, number_of
 from grader.diagnosis.mending import line_of_lack, line_of_mask
 from grader.diagnosis.observation import Observation, place_in, span
 from grader.diagnosis.provenance import FAR, Array, Untraceable
-from grader.diagnosis.relation import Products, Run, Side, load_of, products_of, replaced, sample_of_tile
+from grader.diagnosis.relation import Products, Run, Side, load_of, products_of, replaced, sample, sample_of_tile
 from grader.diagnosis.reordering import line_of_moved
 from grader.diagnosis.statements import axes_asked_for
 from grader.diagnosis.stores import first_store, places_in_output, store_axes, stores_to_output
@@ -180,9 +180,8 @@ def _past_the_ends(run: Run, unwritten: Array) -> Observation | None:
     return None
 
 
-def _sums(run: Run, program: int, store: Node) -> tuple[Products, Array | None, Array | None] | None:
+def _sums(run: Run, program: int, store: Node, lanes: Array) -> tuple[Products, Array | None, Array | None] | None:
     """Some of the sums that a store takes, right or wrong, and the one row and the one column that each is made of."""
-    lanes = sample_of_tile(store)
     with contextlib.suppress(Untraceable):
         products = products_of(run, program, store, lanes) if len(lanes) else None
         if products is not None:
@@ -193,7 +192,7 @@ def _sums(run: Run, program: int, store: Node) -> tuple[Products, Array | None, 
 def _at_home(run: Run, program: int, store: Node, name: str) -> bool:
     """Whether the sums that a store takes are those of the rows, M, or columns, N, that it stores them to: else its mask is not what is
     wrong."""
-    found = _sums(run, program, store)
+    found = _sums(run, program, store, sample(run, store, wrong_only=False))
     if found is None:
         return False
     products, m, n = found
@@ -205,8 +204,12 @@ def _at_home(run: Run, program: int, store: Node, name: str) -> bool:
 def _line_of_home(run: Run) -> tuple[int | None, bool]:
     """Where the first number was made that could alone bring sums to the rows and columns that they are made of, where the recorded
     programs make different ones, each whole, and whether there is one: else the store that has them elsewhere, None where none has."""
-    stores = [(program, store) for program in run.tape.programs for store in stores_to_output(run, program)]
-    sums = [one for program, store in stores if store.active.any() and (one := _sums(run, program, store))]
+    sums = [
+        one
+        for program in run.tape.programs
+        for store in stores_to_output(run, program)
+        if store.active.any() and (one := _sums(run, program, store, sample(run, store, wrong_only=False)))
+    ]
     found = [(products, m, n) for products, m, n in sums if m is not None and n is not None]
     idle = len({one.program for one in run.tape.stores if one.tensor == run.lab.output}) < math.prod(run.grid)
     whole = not idle and len({(int(m.min()), int(n.min())) for _, m, n in found}) == len(found) > 1
@@ -439,14 +442,14 @@ def _misplaced(run: Run, products: Products) -> Observation | None:
 
 
 def _line_of_stride(run: Run, products: Products, axis: int, lacks: int) -> int | None:
-    """Where a tile's rows, 0, or columns, 1, came to lie too near to each other; lacks: by so much. By elements of the whole tile: of those that
-    lie in Y by chance, no two rows need share a column."""
-    found = _sums(run, products.program, products.store)
-    places = None if found is None else found[1 + axis]
-    if found is None or places is None:
+    """Where a tile's rows, 0, or columns, 1, came to lie too near to each other; lacks: by so much. By elements of the whole tile: of those
+    that lie in Y by chance, no two rows need share a column."""
+    whole, m, n = _sums(run, products.program, products.store, sample_of_tile(products.store)) or (products, None, None)
+    places = (m, n)[axis]
+    if places is None:
         return products.store.line
     wanted = (places, places * run.strides[1 - axis])
-    return line_of_lack(run, products.store, found[0].flow.lanes, lacks * (places - places[0]), (), wanted)
+    return line_of_lack(run, products.store, whole.flow.lanes, lacks * (places - places[0]), (), wanted)
 
 
 def _reordered(run: Run, products: Products, m: Array, n: Array) -> Observation | None:

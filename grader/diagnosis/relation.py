@@ -182,11 +182,13 @@ def element(run: Run, side: Side, e: int, p: int) -> str:
     return f"{words(run.problem, offset)} = {place}" if words else place
 
 
-def sample(run: Run, store: Node) -> Array:
+def sample(run: Run, store: Node, *, wrong_only: bool = True) -> Array:
     """Flat lanes of a store: some rows and some columns of the wrong elements, the first and the last ones among them."""
     m, n, inside = places_in_output(run, store)
-    M, N, _ = run.sizes
-    at = np.flatnonzero(inside & run.wrong[np.clip(m, 0, M - 1), np.clip(n, 0, N - 1)])
+    if wrong_only:
+        M, N, _ = run.sizes
+        inside = inside & run.wrong[np.clip(m, 0, M - 1), np.clip(n, 0, N - 1)]
+    at = np.flatnonzero(inside)
     return _some_of(at, m[at], n[at])
 
 
@@ -267,8 +269,8 @@ def _side(run: Run, parts: Sequence[Multiplied], operand: Operand, count: int) -
 
 
 def _beyond(run: Run, left: tuple[Side, Array], right: tuple[Side, Array], iterations: Array) -> tuple[Side, Side]:
-    """Elements behind the end of their row, which memory has in a later one: K and more of the row that belongs to their element of Y, where
-    the first iteration was in that row, or both operands are then as far beyond its end. left, right: each with those rows."""
+    """Elements behind the end of their row, which memory has in a later one: K and more of the row that belongs to their element of Y,
+    where the first iteration was in that row, or both operands are then as far beyond its end. left, right: each with those rows."""
     unit, start = right[0].operand.unit, iterations == 0
     past = [_past_the_end(run, *one, iterations) for one in (left, right)]
     alike = all(one.tail[:, start].all() for one in past) and bool(start.any())

@@ -1,8 +1,8 @@
 """What each program adds to Y, and of which k: the slices of split-K, as the judge compares them with the reference's.
 
-A program's slice is the set of columns of the factor (X [M, K]) that it has loaded since its last addition; several additions
-without a load between them are parts of one slice, save for zeros, which a share of K without any k adds to whichever tile it is of. In which order the k were loaded is kept, as a rank: a kernel that loads ahead, or
-a whole tile at the end of its slice, loads k that belong to another slice, and does so last.
+Each addition is a slice, or a part of one: its k are the columns of the factor (X [M, K]) that its program has loaded since an addition
+before it, or, where it has loaded none since, those of that one. In which order the k were loaded is kept, as a rank: a kernel that loads
+ahead, or a whole tile at the end of its slice, loads k that belong to another slice, and does so last.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ import numpy as np
 
 from grader.interpreter.areas import Area
 
-MAX_RANKS = 1 << 23
+MAX_RANKS = 1 << 24
 """Programs that load or add times K, and slices times K, for which ranks are kept."""
 MAX_ADDITIONS = 1 << 23
 LATEST = np.iinfo(np.uint16).max
@@ -20,9 +20,9 @@ LATEST = np.iinfo(np.uint16).max
 class Contributions:
     """Follows one launch. `complete`: whether everything that was added could be followed.
 
-    ranks: uint16 [rows, K], in which order a program loaded each k since its last addition, from 1; 0: it did not. A program has a row
-    once it loads or adds. Lanes of one load are in the order of the tile. An access of several programs lists the lanes of one after
-    those of another, the programs in any order.
+    ranks: uint16 [rows, K], in which order a program loaded each k, from 1; 0: it did not. added: whether it has added since; its next load
+    begins anew. A program has a row once it loads or adds. Lanes of one load are in the order of the tile. An access of several programs
+    lists the lanes of one after those of another, the programs in any order.
     """
 
     def __init__(self, factor: Area, output: Area, programs: int) -> None:
@@ -38,7 +38,7 @@ class Contributions:
         self.ranks = np.zeros((0, factor.shape[1]), dtype=np.uint16)
         self.lane_of = np.zeros((0, factor.shape[1]), dtype=np.int32)
         self.loaded = np.zeros(0, dtype=np.int64)
-        self.slice_of = np.full(programs, -1, dtype=np.int32)
+        self.added = np.zeros(0, dtype=bool)
         self.slices: list[np.ndarray] = []
         self.additions: list[tuple[np.ndarray, np.ndarray, np.ndarray]] = []
         self.count = 0
@@ -47,8 +47,11 @@ class Contributions:
         """These programs run from their beginning."""
         if self.complete:
             rows = self.row_of[programs]
-            self.ranks[rows[rows >= 0]] = 0
-            self.loaded[rows[rows >= 0]] = 0
+            self._forget(rows[rows >= 0])
+
+    def _forget(self, rows: np.ndarray) -> None:
+        """What these rows' programs have loaded."""
+        self.ranks[rows], self.loaded[rows], self.added[rows] = 0, 0, False
 
     def _rows(self, programs: np.ndarray) -> np.ndarray:
         """The programs' rows, which are made where they have none yet."""
@@ -58,9 +61,9 @@ class Contributions:
         missing = self.rows - len(self.ranks)
         if missing > 0:
             more = max(missing, len(self.ranks))
-            self.ranks, self.lane_of, self.loaded = (
+            self.ranks, self.lane_of, self.loaded, self.added = (
                 np.concatenate([array, np.zeros((more, *array.shape[1:]), dtype=array.dtype)])
-                for array in (self.ranks, self.lane_of, self.loaded)
+                for array in (self.ranks, self.lane_of, self.loaded, self.added)
             )
         return self.row_of[programs]
 
@@ -70,6 +73,7 @@ class Contributions:
             return
         k = self.k_of[elements]
         rows = self._rows(np.broadcast_to(programs, k.shape))
+        self._forget(np.unique(rows[(k >= 0) & self.added[rows]]))
         fresh = (k >= 0) & (self.ranks[rows, k] == 0)
         k, rows = k[fresh], rows[fresh]
         lanes = np.arange(len(k), dtype=np.int32)
@@ -94,19 +98,13 @@ class Contributions:
         if values.dtype != np.float16 or values.shape != elements.shape:
             self.complete = False
             return
-        programs = np.broadcast_to(programs, elements.shape)
-        adding = np.unique(programs)
-        counts = dict.fromkeys(np.unique(programs[values != 0]).tolist())
-        for program, row in zip(adding.tolist(), self._rows(adding), strict=True):
-            if self.ranks[row].any() or self.slice_of[program] < 0:
-                counts[program] = None
-                self.slice_of[program] = len(self.slices)
-                self.slices.append(self.ranks[row].copy())
-                self.begin(np.array([program]))
+        adding, which = np.unique(np.broadcast_to(programs, elements.shape), return_inverse=True)
+        rows, first = self._rows(adding), len(self.slices)
+        self.slices += list(self.ranks[rows])
+        self.added[rows] = True
         places = self.place_of[elements]
-        # what lies between two rows of Y is none of its elements
-        inside = (places >= 0) & np.isin(programs, list(counts))
-        self.additions.append((self.slice_of[programs][inside], places[inside], values[inside]))
+        inside = places >= 0  # what lies between two rows of Y is none of its elements
+        self.additions.append(((first + which[inside]).astype(np.int32), places[inside], values[inside]))
         self.count += int(inside.sum())
         self.complete = self.count <= MAX_ADDITIONS and len(self.slices) * self.factor.shape[1] <= MAX_RANKS
 

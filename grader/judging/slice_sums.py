@@ -7,8 +7,10 @@ not, the launch gets the tolerance of one slice: tiny additions, a sum that is a
 inside a slice do not widen it. A slice that adds only zeros rounds nothing, and does not count.
 
 A slice's loads of X tell which k it has (interpreter/split_k.py). A k that several slices of a tile load belongs to the one that loads
-it earliest among its own, since a kernel that prefetches or reads past its end does that last; if that does not fit, the slice may have
-none of these k, or all of them. Whatever fits is a sum of products rounded once.
+it earliest among its own, since a kernel that prefetches or reads past its end does that last, or, if its loop runs backwards, first; if
+that does not fit, the slice may have none of these k, or all of them. If nothing of that fits, as where X is loaded for one slice and kept
+for another, the k are those whose products come nearest to what was added, by least squares. Whatever fits is a sum of products rounded
+once.
 """
 
 from __future__ import annotations
@@ -21,15 +23,23 @@ import numpy as np
 import torch
 
 from grader.labs import Lab
-from grader.model import Outcome, Problem
+from grader.labs.tolerance import FP16_UNDERFLOW, U_FP16
+from grader.model import Outcome, Problem, Reference
 
 FACTOR = ("M", "K")
-MOST_SETS = 64
-"""Different sets of k that are compared with the reference; 16 are all that count."""
+MOST_SETS, MOST_SOLVED = 256, 32
+"""Different sets of k that are compared with the reference, and those of them that are found by what was added; 16 are all that count."""
+MOST_ELEMENTS, MOST_UNKNOWN, ROOM = 4096, 600, 1.5
+WIDTHS = (1, 8, 16, 32, 64)
+"""Neighbouring k that go together, where a slice adds too few elements to tell each k: fewer than ROOM times as many."""
 
 NOT_ITS_SHARE = (
     "its slices of K do not widen the tolerance, because one adds something other than the products of its own k, "
     "summed in fp32 and rounded to fp16 once"
+)
+NOT_FOLLOWED = (
+    "its slices of K do not widen the tolerance, because nobody could follow what each adds: they are more than the grader keeps, or "
+    "are not added as fp16"
 )
 UNEVEN = (
     "SPLIT_K widens the tolerance by as many slices of K as most elements of Y get, and some elements get more; "
@@ -62,11 +72,14 @@ def added(lab: Lab, problem: Problem, outcome: Outcome) -> Added | None:
     if name is None or outcome.additions is None:
         return None
     if not outcome.contributions:
-        return None if outcome.flow else Added(1, NOT_ITS_SHARE)
-    record = _parsed(outcome.contributions, problem)
+        return None if outcome.flow else Added(1, NOT_FOLLOWED)
+    record, products = _parsed(outcome.contributions, problem), _Products(lab, problem, name)
     whole = np.zeros(problem.scalars["M"] * problem.scalars["N"], dtype=np.int64)
     for number, (masks, own) in enumerate(_slices(record)):
-        if number == MOST_SETS or not any(_fits(lab, problem, name, mask, record, own) for mask in masks):
+        fits = number < MOST_SETS and any(products.fit(mask, record.place[own], record.value[own]) for mask in masks)
+        if not fits and not all(
+            products.fit_some(record.place[part], record.value[part]) for part in _parts(record, own)
+        ):
             return Added(1, NOT_ITS_SHARE)
         whole += np.bincount(record.place[own & (record.value != 0)], minlength=whole.size)
     counts = np.sort(whole[whole > 0])
@@ -111,8 +124,10 @@ def _slices(record: _Record) -> Iterator[tuple[list[np.ndarray], np.ndarray]]:
     """
     adding = np.zeros(len(record.ranks), dtype=bool)
     adding[record.slice_of[record.value != 0]] = True
-    earliest, alone, loaded = _earliest(record, adding), _alone(record, adding), record.ranks > 0
-    meant = [tuple(way[number].tobytes() for way in (earliest, alone, loaded)) for number in range(len(adding))]
+    loaded = record.ranks > 0
+    backwards = replace(record, ranks=np.where(loaded, record.ranks.max(axis=1, keepdims=True) + 1 - record.ranks, 0))
+    every_way = _earliest(record, adding), _earliest(backwards, adding), _alone(record, adding), loaded
+    meant = [tuple(way[number].tobytes() for way in every_way) for number in range(len(adding))]
     for one in dict.fromkeys(key for key, adds in zip(meant, adding, strict=True) if adds):
         ways = [np.frombuffer(way, dtype=bool) for way in dict.fromkeys(one)]
         same = np.array([key == one for key in meant]) & adding
@@ -148,16 +163,75 @@ def _alone(record: _Record, adding: np.ndarray) -> np.ndarray:
     return own
 
 
-def _fits(lab: Lab, problem: Problem, name: str, mask: np.ndarray, record: _Record, own: np.ndarray) -> bool:
-    """Whether what these slices add are the products of their k, rounded once."""
-    places, values = record.place[own], record.value[own]
+def _parts(record: _Record, own: np.ndarray) -> Iterator[np.ndarray]:
+    """Of some additions, those of each slice: where they are."""
+    at = np.flatnonzero(own)
+    at = at[np.argsort(record.slice_of[at], kind="stable")]
+    yield from np.split(at, np.flatnonzero(np.diff(record.slice_of[at])) + 1)
+
+
+class _Products:
+    """Sums of the products of some k, which additions are compared with, under the tolerance of one rounding."""
+
+    def __init__(self, lab: Lab, problem: Problem, name: str) -> None:
+        self.lab, self.problem, self.name = lab, problem, name
+        self.whole: Reference | None = None
+        self.solved: list[Reference] = []
+
+    def fit(self, mask: np.ndarray, places: np.ndarray, values: np.ndarray) -> bool:
+        """Whether values added to elements of Y are the products of these k, rounded once."""
+        return _fits(self._of(mask), places, values)
+
+    def fit_some(self, places: np.ndarray, values: np.ndarray) -> bool:
+        """Whether they are those of any k."""
+        if not np.isfinite(values).all():
+            return False
+        if any(_fits(one, places, values) for one in self.solved):
+            return True
+        mask = self._nearest(places, values) if len(self.solved) < MOST_SOLVED else None
+        if mask is None:
+            return False
+        self.solved.append(self._of(mask))
+        return _fits(self.solved[-1], places, values)
+
+    def _of(self, mask: np.ndarray) -> Reference:
+        x = self.problem.tensors[self.name]
+        alone = torch.where(torch.from_numpy(mask.copy()), x, torch.zeros((), dtype=x.dtype))
+        return self.lab.reference(replace(self.problem, tensors={**self.problem.tensors, self.name: alone}), 1)
+
+    def _nearest(self, places: np.ndarray, values: np.ndarray) -> np.ndarray | None:
+        """bool [K], by least squares; None where there are too few elements."""
+        whole = self.whole = self.whole or self.lab.reference(self.problem, 1)
+        if whole.left is None or whole.right is None:
+            return None
+        K, some = whole.left.shape[1], np.unique(np.linspace(0, len(places) - 1, MOST_ELEMENTS).astype(np.int64))
+        width = next((one for one in WIDTHS if -(-K // one) <= min(len(some) / ROOM, MOST_UNKNOWN)), None)
+        if width is None:
+            return None
+        m, n = (torch.from_numpy(one) for one in np.divmod(places[some].astype(np.int64), whole.right.shape[0]))
+        added = torch.from_numpy(values[some].astype(np.float64))
+        each = [
+            torch.nn.functional.pad(whole.left[rows] * whole.right[columns], (0, -K % width))
+            .unflatten(1, (-1, width))
+            .sum(2)
+            for rows, columns in zip(m.split(256), n.split(256), strict=True)
+        ]
+        weight = 1 / (U_FP16 * added.abs() + FP16_UNDERFLOW)
+        found = torch.linalg.lstsq(
+            torch.cat(each) * weight[:, None], (added * weight)[:, None], driver="gelsy"
+        ).solution
+        mask: np.ndarray = (found[:, 0] > 0.5).repeat_interleave(width)[:K].numpy()
+        return mask
+
+
+def _fits(reference: Reference, places: np.ndarray, values: np.ndarray) -> bool:
+    """Whether values added to elements of Y are those of the reference, each element once. Of all elements together they are as far off as
+    those of the whole Y may be: what the lab permits may lie in these."""
     if len(places) and np.bincount(places).max() > 1:
         return False
-    x = problem.tensors[name]
-    alone = torch.where(torch.from_numpy(mask.copy()), x, torch.zeros((), dtype=x.dtype))
-    reference = lab.reference(replace(problem, tensors={**problem.tensors, name: alone}), 1)
     at = torch.from_numpy(places.astype(np.int64))
-    y, bound = reference.y.reshape(-1)[at], reference.bound.reshape(-1)[at]
-    error = (torch.from_numpy(values.astype(np.float64)) - y).abs()
-    together = float(torch.linalg.norm(error)), float(torch.linalg.norm(y))
-    return bool((error <= bound).all()) and (together[1] == 0 or together[0] <= reference.frobenius * together[1])
+    error = (torch.from_numpy(values.astype(np.float64)) - reference.y.reshape(-1)[at]).abs()
+    allowed = reference.frobenius * float(torch.linalg.norm(reference.y))
+    return bool((error <= reference.bound.reshape(-1)[at]).all()) and (
+        not allowed or float(torch.linalg.norm(error)) <= allowed
+    )

@@ -74,7 +74,7 @@ def matmul_reference(
     bound = U_FP16 * rounded + additions(a.shape[1]) * U_FP32 * magnitude + roundings * FP16_UNDERFLOW + p
     norm = float(torch.linalg.norm(y))
     if norm == 0:
-        return Reference(y=y, bound=bound, frobenius=float(torch.linalg.norm(bound)))
+        return Reference(y, bound, float(torch.linalg.norm(bound)), a, w)
     square = U_FP16**2
     if roundings > 1:
         spread = (a.square() @ w.square().t()).sqrt()
@@ -86,7 +86,7 @@ def matmul_reference(
     square += (roundings * FP16_UNDERFLOW / norm) ** 2 * y.numel()
     square += (float(torch.linalg.norm(p)) / norm) ** 2
     square += 2 * BOTH_CONFIDENCE * U_FP16 * float(torch.linalg.norm(p * rounded)) / norm**2
-    return Reference(y=y, bound=bound, frobenius=math.sqrt(square))
+    return Reference(y, bound, math.sqrt(square), a, w)
 
 
 def weight_only_reference(

@@ -43,17 +43,19 @@ def test_programs_that_return_at_once_take_no_part():
     assert np.frombuffer(record.answer(), np.uint16)[12:20].tolist() == [1, 2, 0, 0, 0, 0, 1, 2]
 
 
-def test_a_share_without_any_k_belongs_to_no_slice():
-    """A persistent program that goes from a share of K to one that is empty adds zeros to another tile, and loads nothing before."""
+def test_each_addition_has_the_k_that_its_program_loaded_last():
+    """A persistent program may go from a share of K to one that is empty, and add zeros to another tile."""
     factor, output = area((2, 4), (4, 1)), area((2, 4), (4, 1))
     record = Contributions(factor, output, 2)
     record.begin(np.array([0, 1]))
-    for program, tile in ((0, [0, 1, 4, 5]), (1, [2, 3, 6, 7])):
-        record.load(factor, np.arange(4), program)
-        record.add(output, np.array(tile), np.array([1, 2, 3, 0], dtype=np.float16), program)
-    record.add(output, np.array([2, 3, 6, 7, 0, 1, 4, 5]), np.zeros(8, dtype=np.float16), np.repeat([0, 1], 4))
-    slices, additions, K = np.frombuffer(record.answer(), np.int64, 3)
-    assert (slices, additions, K) == (2, 8, 4)
+    for ks in ([0, 1], [2, 3]):
+        for program in (0, 1):
+            record.load(factor, np.array(ks), program)
+        record.add(output, np.arange(8), np.ones(8, dtype=np.float16), np.repeat([0, 1], 4))
+        record.add(output, np.arange(8), np.zeros(8, dtype=np.float16), np.repeat([1, 0], 4))
+    answer = record.answer()
+    assert np.frombuffer(answer, np.int64, 3).tolist() == [8, 32, 4]
+    assert np.frombuffer(answer, np.uint16)[12:44].reshape(8, 4).tolist() == [[1, 2, 0, 0]] * 4 + [[0, 0, 1, 2]] * 4
 
 
 def test_more_programs_that_load_than_are_kept_are_not_followed(monkeypatch):

@@ -9,7 +9,7 @@ import torch
 
 from grader.judging.checking import check
 from grader.judging.judge import Launched, with_fewer_slices
-from grader.judging.slice_sums import UNEVEN, Added, added
+from grader.judging.slice_sums import NOT_FOLLOWED, UNEVEN, Added, added
 from grader.labs import get_lab
 from grader.model import Config, GeneratedModule, KernelBundle, Launch, Outcome
 from tests import margins
@@ -68,10 +68,21 @@ def test_slices_of_some_tiles_alone_widen_nothing_and_are_told():
     assert added(LAB, JUDGE.problem, outcome) == Added(1, UNEVEN)
 
 
+def test_that_slices_are_shorter_than_sixteen_k_is_told():
+    judge, ks = Judge(LAB, LAB.case("one_tile"), 1), torch.arange(96)
+    outcome = margins.followed(judge, margins.honest_slices(judge, [ks // 8 == number for number in range(12)]))
+    bundle = replace(BUNDLE, launches={("one_tile", 0): LAUNCH})
+    wrong = check(LAB, judge.problem, replace(outcome, y=outcome.y + 1), bundle)
+    assert "with K = 96, SPLIT_K widens the tolerance by no more slices than 6" in wrong.message
+    assert check(LAB, judge.problem, outcome, bundle).slices == 6
+
+
 @pytest.mark.parametrize("additions", [{"additions": 0}, {}], ids=["none", "not followed"])
 def test_where_no_addition_was_followed_nothing_is_widened(crumbs, additions):
     y, watched = crumbs
     assert not judged(on_gpu(y), replace(watched, contributions=b"", **additions)).ok
+    found = added(LAB, JUDGE.problem, replace(watched, contributions=b"", **additions))
+    assert found == (Added(1, NOT_FOLLOWED) if not additions else Added(0))
 
 
 @pytest.mark.parametrize(("rounded", "ok"), [(1.0, False), (1.3, False), (7.5, True), (16.0, True)])

@@ -162,6 +162,16 @@ def test_slices_that_carry_their_share_count_however_k_is_split(lab, case):
 
 
 @every_split_case
+def test_slices_whose_loads_do_not_tell_their_k_are_known_by_what_they_add(lab, case):
+    """X may be kept for several tiles, or read as words: nothing is loaded for a slice then, or more than it has; here by turns."""
+    judge, loaded = Judge(lab, case, counts_of(lab, case)[-1]), lab.cases.index(case) % 2
+    for masks in margins.partitions(case.K, min(3, judge.slices)):
+        honest = [one for one in margins.honest_slices(judge, masks) if bool(one.value.any())]
+        blind = [replace(one, ranks=torch.full_like(one.ranks, loaded)) for one in honest]
+        assert added(lab, judge.problem, margins.followed(judge, blind)) == Added(len(honest))
+
+
+@every_split_case
 def test_k_that_is_loaded_ahead_belongs_to_the_slice_that_loads_it_first(lab, case):
     judge = Judge(lab, case, 2)
     masks = next(margins.partitions(case.K, 2))
