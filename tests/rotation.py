@@ -20,16 +20,26 @@ BONUS_TOO = (
 )
 """Where bonus labs go the way of the others, so that theirs are left to EVERY=all."""
 
+FROM_START_TO_END = (
+    "tests/faults/test_killed.py", "tests/faults/test_course_killed.py", "tests/integration/test_jupyterlab.py",
+    "tests/integration/test_one_secrets_file.py", "tests/integration/test_unpacked_bundle.py::test_the_workflow_grades_a_push",
+    "tests/unit/classroom/test_batch.py::test_a_ray_worker", "tests/unit/classroom/test_classroom50.py::test_a_checkout_is_graded",
+    "tests/unit/classroom/test_clones.py::test_the_workflow",
+)
+"""One way from what is handed in to what comes of it each, whose parts have tests of their own that are run with every commit."""
+
 SHARES = {
-    "tests/kernels/test_exploits.py::test_exploit_gets_its_verdict": 4,
+    FROM_START_TO_END: 2,
+    "tests/kernels/test_exploits.py::test_exploit_gets_its_verdict": 6,
     "tests/kernels/test_idioms.py::test_idiom_is_graded_in_full": 5,
-    "tests/kernels/test_kernels.py::test_other_styles_are_right": 5,
+    "tests/kernels/test_kernels.py::test_other_styles_are_right": 7,
     "tests/kernels/test_mistakes.py::test_mistake_fails_its_cases": 4,
     "tests/integration/test_notebooks.py::test_a_solved_notebook_runs_in_silence": 3,
     "tests/integration/test_notebooks.py::test_an_unsolved_notebook_stops_at_the_first_unfilled_cell": 2,
     "tests/unit/authoring/test_slips.py::test_the_edits_give_what_lies_there_and_are_told_as_themselves": 4,
     "tests/unit/bench/test_whole_models.py::test_every_way_agrees_with_fp32_within_what_its_format_loses": 3,
     "tests/unit/building/test_broken_kernels.py::test_a_kernel_that_does_not_build_is_taught": 3,
+    "tests/unit/building/test_launchable.py::test_what_a_gpu_cannot_launch": 3,
     "tests/unit/building/test_launchable.py::test_every_specialisation_is_compiled_once_until_its_shared_memory_is_known": 3,
     "tests/unit/building/test_stages.py::test_the_binary_is_that_of_tritons_own_loop": 3,
     "tests/unit/diagnosis/test_relation.py::test_of_a_right_kernel_nothing_deviates_though_every_element_is_asked": 5,
@@ -51,7 +61,8 @@ SHARES = {
     "tests/unit/running/test_language.py::test_interpreted_as_compiled": 3,
     "tests/unit/timing/test_what_checks_see.py::test_what_is_seen_is_what_the_document_says": 4,
 }
-"""How many commits a family takes to go round, by how its tests' names begin: of those that take more than ten seconds together."""
+"""How many commits a family takes to go round, by how its tests' names begin, in one or several ways: of those that take more than ten
+seconds together."""
 
 
 def everything() -> bool:

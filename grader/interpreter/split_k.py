@@ -73,7 +73,8 @@ class Contributions:
             return
         k = self.k_of[elements]
         rows = self._rows(np.broadcast_to(programs, k.shape))
-        self._forget(np.unique(rows[(k >= 0) & self.added[rows]]))
+        if self.added.any():
+            self._forget(np.unique(rows[(k >= 0) & self.added[rows]]))
         fresh = (k >= 0) & (self.ranks[rows, k] == 0)
         k, rows = k[fresh], rows[fresh]
         lanes = np.arange(len(k), dtype=np.int32)

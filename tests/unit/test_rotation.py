@@ -10,7 +10,8 @@ import pytest
 from tests import rotation
 
 ROOT = Path(__file__).parents[2]
-NAMES = [f"{family}[{lab}-{at}]" for family in rotation.SHARES for lab in ("w8a8", "gptq") for at in range(10)]
+PREFIXES = [one for family in rotation.SHARES for one in ([family] if isinstance(family, str) else family)]
+NAMES = [f"{prefix}[{lab}-{at}]" for prefix in PREFIXES for lab in ("w8a8", "gptq") for at in range(10)]
 OTHERS = ["tests/unit/labs/test_tolerance.py::test_a", "tests/unit/labs/test_tolerance.py::test_a[gptq]"]
 
 
@@ -47,8 +48,8 @@ def test_a_shallow_clone_has_its_turn_and_what_is_no_clone_the_first(monkeypatch
     assert rotation.turn.__wrapped__() == 0
 
 
-@pytest.mark.parametrize("family", rotation.SHARES)
-def test_each_family_is_of_tests_that_there_are(family):
-    file, _, name = family.partition("::")
+@pytest.mark.parametrize("prefix", PREFIXES)
+def test_each_family_is_of_tests_that_there_are(prefix):
+    file, _, name = prefix.partition("::")
     tree = ast.parse((ROOT / file).read_text(encoding="utf-8"))
     assert any(isinstance(one, ast.FunctionDef) and one.name.startswith(name) for one in tree.body)

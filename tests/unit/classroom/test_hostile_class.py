@@ -30,7 +30,7 @@ pytestmark = pytest.mark.usefixtures("without_pictures")
 RIGHT = {lab: (TESTS / "styles" / f"{lab}_plain.py").read_text(encoding="utf-8") for lab in ("w8a8", "dds")}
 HOSTILE = RIGHT["w8a8"].replace("    pid = ", "    HOSTILE = 0\n    pid = ", 1)
 assert "HOSTILE" in HOSTILE
-EXAMPLES = int(os.environ.get("HOSTILE_EXAMPLES", "25"))
+EXAMPLES = int(os.environ.get("HOSTILE_EXAMPLES", "15"))
 
 quick = settings(
     max_examples=EXAMPLES, deadline=None, derandomize="HOSTILE_EXAMPLES" not in os.environ,
