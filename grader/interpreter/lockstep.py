@@ -328,6 +328,7 @@ class _LockstepMemory(NativeMemory):
         if not log.disputed:
             self._memory.store(real, values, mask)
         self._check.note("store", area, elements, mask)
+        self._follow(area, elements, pointers, values, mask, adds=False)
 
     def atomic_rmw(self, operation: Any, pointers: Any, values: Any, mask: Any, order: Any) -> Any:
         if operation.name not in ADDS or self._within_a_program():
@@ -336,7 +337,7 @@ class _LockstepMemory(NativeMemory):
         area, elements, real, inside = self._check.locate(pointers, mask, values.itemsize)
         if area is None:
             return _UnknownAnswer(values.itemsize)
-        writer, log, numbers = self._writer(area, values.itemsize), self._check.log, self._check.numbers
+        writer, log = self._writer(area, values.itemsize), self._check.log
         self._check.keep("atomic_rmw", pointers, mask, values, (operation, order))
         if not inside or area.poisoned or (writer[elements] > 0).any():
             log.dispute("an addition outside, to what was stored, or to what nothing was")
@@ -344,12 +345,25 @@ class _LockstepMemory(NativeMemory):
             writer[elements] = SEVERAL
             count_additions(area, elements, values[mask], np.ones(len(elements), dtype=bool))
         self._check.note(f"atomic {operation.name}".lower(), area, elements, mask)
-        if self._check.contributions:
-            near = _near(area, pointers, mask, values.itemsize)[mask]
-            self._check.contributions.add(area, elements[near], values[mask][near], numbers[np.nonzero(mask)[0][near]])
+        self._follow(area, elements, pointers, values, mask, adds=True)
         for of_one in zip(real, values, mask, strict=True) if not log.disputed else ():
             atomic_rmw(self._memory, operation, *of_one, order)
         return _UnknownAnswer(values.itemsize)
+
+    def _follow(
+        self,
+        area: Area,
+        elements: np.ndarray,
+        pointers: np.ndarray,
+        values: np.ndarray,
+        mask: np.ndarray,
+        *,
+        adds: bool,
+    ) -> None:
+        """Of what is written, what slices add."""
+        if self._check.contributions:
+            near, numbers = _near(area, pointers, mask, values.itemsize)[mask], self._check.numbers[np.nonzero(mask)[0]]
+            self._check.contributions.write(area, elements[near], values[mask][near], numbers[near], adds=adds)
 
     def atomic_cas(self, pointers: Any, expected: Any, values: Any, order: Any) -> Any:
         raise NeedsOneByOne("an exchange")

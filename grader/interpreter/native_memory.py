@@ -64,7 +64,9 @@ def taken(
 
 
 def atomic_rmw(memory: Any, operation: Any, pointers: Any, values: Any, mask: Any, order: Any) -> Any:
-    """The native one; what it raises an error for, an fp16 sum past 65504, becomes infinite, as on a GPU."""
+    """The native one; what it raises an error for, an fp16 sum past 65504, becomes infinite, as on a GPU. It takes the values as they lie
+    in memory, in whatever order that is."""
+    values = np.ascontiguousarray(values)
     if values.dtype != np.float16 or operation.name != "FADD" or not mask.any():
         return memory.atomic_rmw(operation, pointers, values, mask, order)
     before = memory.load(pointers, mask, np.zeros_like(values), values.dtype)

@@ -47,8 +47,9 @@ class Races:
         if area.output:
             if kind == "atomic":
                 count_additions(area, access.elements, access.of_lanes, access.within)
-                if contributions and access.operation.removesuffix(WITHIN_A_PROGRAM) in ADDS:
-                    contributions.add(area, access.elements, access.of_lanes.reshape(-1), access.program)
+            if contributions and kind != "load":
+                adds = access.operation.removesuffix(WITHIN_A_PROGRAM) in ADDS
+                contributions.write(area, access.elements, access.of_lanes.reshape(-1), access.program, adds=adds)
             self.threads.follow(access)
             self._follow_readers(access, used=used)
         _keep_writers(access)

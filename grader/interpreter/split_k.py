@@ -1,8 +1,10 @@
 """What each program adds to Y, and of which k: the slices of split-K, as the judge compares them with the reference's.
 
-Each addition is a slice, or a part of one: its k are the columns of the factor (X [M, K]) that its program has loaded since an addition
-before it, or, where it has loaded none since, those of that one. In which order the k were loaded is kept, as a rank: a kernel that loads
-ahead, or a whole tile at the end of its slice, loads k that belong to another slice, and does so last.
+A store to elements that nothing was added to yet is an addition to their zeros; of whatever else is written nobody knows what becomes of
+the sums, and the launch is not followed. Each addition is a slice, or a part of one: its k are the columns of the factor (X [M, K]) that
+its program has loaded since an addition before it, or, where it has loaded none since, those of that one. In which order the k were
+loaded is kept, as a rank: a kernel that loads ahead, or a whole tile at the end of its slice, loads k that belong to another slice, and
+does so last.
 """
 
 from __future__ import annotations
@@ -39,6 +41,7 @@ class Contributions:
         self.lane_of = np.zeros((0, factor.shape[1]), dtype=np.int32)
         self.loaded = np.zeros(0, dtype=np.int64)
         self.added = np.zeros(0, dtype=bool)
+        self.touched = np.zeros(rows * columns, dtype=bool)
         self.slices: list[np.ndarray] = []
         self.additions: list[tuple[np.ndarray, np.ndarray, np.ndarray]] = []
         self.count = 0
@@ -92,20 +95,28 @@ class Contributions:
         if self.complete and area is self.factor:
             self.load(area, np.tile(elements, len(programs)), np.repeat(programs, len(elements)))
 
-    def add(self, area: Area, elements: np.ndarray, values: np.ndarray, programs: np.ndarray | int) -> None:
-        """Values were added to elements of a buffer, each by its program, or all by one."""
+    def write(
+        self, area: Area, elements: np.ndarray, values: np.ndarray, programs: np.ndarray | int, *, adds: bool
+    ) -> None:
+        """Values were stored to elements of a buffer, or changed them, each by its program, or all by one. adds: they were added."""
         if not self.complete or area is not self.output:
             return
         if values.dtype != np.float16 or values.shape != elements.shape:
             self.complete = False
             return
         adding, which = np.unique(np.broadcast_to(programs, elements.shape), return_inverse=True)
-        rows, first = self._rows(adding), len(self.slices)
-        self.slices += list(self.ranks[rows])
+        rows, places = self._rows(adding), self.place_of[elements]
         self.added[rows] = True
-        places = self.place_of[elements]
-        inside = places >= 0  # what lies between two rows of Y is none of its elements
-        self.additions.append(((first + which[inside]).astype(np.int32), places[inside], values[inside]))
+        # what lies between two rows of Y is none of its elements, and a share of K without any k adds zeros
+        telling = np.bincount(which, values != 0, len(adding)) > 0
+        inside = (places >= 0) & telling[which]
+        if not adds and self.touched[places[places >= 0]].any():
+            self.complete = False
+            return
+        self.touched[places[inside]] = True
+        slice_of = len(self.slices) - 1 + np.cumsum(telling)
+        self.slices += list(self.ranks[rows[telling]])
+        self.additions.append((slice_of[which[inside]].astype(np.int32), places[inside], values[inside]))
         self.count += int(inside.sum())
         self.complete = self.count <= MAX_ADDITIONS and len(self.slices) * self.factor.shape[1] <= MAX_RANKS
 

@@ -27,8 +27,9 @@ from grader.labs.tolerance import FP16_UNDERFLOW, U_FP16
 from grader.model import Outcome, Problem, Reference
 
 FACTOR = ("M", "K")
-MOST_SETS, MOST_SOLVED = 256, 32
-"""Different sets of k that are compared with the reference, and those of them that are found by what was added; 16 are all that count."""
+MOST_SETS, MOST_SOLVED, MOST_PARTS = 320, 32, 8192
+"""Different sets of k that are compared with the reference, those of them that are found by what was added, and slices that are compared
+with these: a judge is not kept busy by what a kernel adds. 16 slices are all that count."""
 MOST_ELEMENTS, MOST_UNKNOWN, ROOM = 4096, 600, 1.5
 WIDTHS = (1, 8, 16, 32, 64)
 """Neighbouring k that go together, where a slice adds too few elements to tell each k: fewer than ROOM times as many."""
@@ -75,13 +76,15 @@ def added(lab: Lab, problem: Problem, outcome: Outcome) -> Added | None:
         return None if outcome.flow else Added(1, NOT_FOLLOWED)
     record, products = _parsed(outcome.contributions, problem), _Products(lab, problem, name)
     whole = np.zeros(problem.scalars["M"] * problem.scalars["N"], dtype=np.int64)
-    for number, (masks, own) in enumerate(_slices(record)):
-        fits = number < MOST_SETS and any(products.fit(mask, record.place[own], record.value[own]) for mask in masks)
-        if not fits and not all(
-            products.fit_some(record.place[part], record.value[part]) for part in _parts(record, own)
-        ):
-            return Added(1, NOT_ITS_SHARE)
-        whole += np.bincount(record.place[own & (record.value != 0)], minlength=whole.size)
+    try:
+        for masks, own in _slices(record):
+            if not any(products.fit(mask, record.place[own], record.value[own]) for mask in masks) and not all(
+                products.fit_some(record.place[part], record.value[part]) for part in _parts(record, own)
+            ):
+                return Added(1, NOT_ITS_SHARE)
+            whole += np.bincount(record.place[own][record.value[own] != 0], minlength=whole.size)
+    except _TooMuch:
+        return Added(1, NOT_FOLLOWED)
     counts = np.sort(whole[whole > 0])
     if not len(counts):
         return Added(0)
@@ -118,20 +121,25 @@ def _parsed(data: bytes, problem: Problem) -> _Record:
 
 
 def _slices(record: _Record) -> Iterator[tuple[list[np.ndarray], np.ndarray]]:
-    """Each different set of k, as bool [K] in the ways in which it may be meant, and which additions are by the slices that have it.
+    """Each different set of k, as bool [K] in the ways in which it may be meant, and where the additions are by the slices that have it.
 
-    Those that add zeros alone are left out.
+    Those that add zeros are left out.
     """
     adding = np.zeros(len(record.ranks), dtype=bool)
     adding[record.slice_of[record.value != 0]] = True
     loaded = record.ranks > 0
     backwards = replace(record, ranks=np.where(loaded, record.ranks.max(axis=1, keepdims=True) + 1 - record.ranks, 0))
     every_way = _earliest(record, adding), _earliest(backwards, adding), _alone(record, adding), loaded
-    meant = [tuple(way[number].tobytes() for way in every_way) for number in range(len(adding))]
-    for one in dict.fromkeys(key for key, adds in zip(meant, adding, strict=True) if adds):
+    sets: dict[tuple[bytes, ...], int] = {}
+    set_of = np.full(len(adding), -1, dtype=np.int64)
+    for number in np.flatnonzero(adding).tolist():
+        set_of[number] = sets.setdefault(tuple(way[number].tobytes() for way in every_way), len(sets))
+    of_addition = set_of[record.slice_of]
+    order = np.argsort(of_addition, kind="stable")
+    ends = np.searchsorted(of_addition[order], np.arange(len(sets) + 1))
+    for one, (begin, end) in zip(sets, pairwise(ends.tolist()), strict=True):
         ways = [np.frombuffer(way, dtype=bool) for way in dict.fromkeys(one)]
-        same = np.array([key == one for key in meant]) & adding
-        yield [way for way in ways if way.any()], same[record.slice_of]
+        yield [way for way in ways if way.any()], np.sort(order[begin:end])
 
 
 def _tiles(record: _Record, adding: np.ndarray) -> list[list[int]]:
@@ -164,10 +172,13 @@ def _alone(record: _Record, adding: np.ndarray) -> np.ndarray:
 
 
 def _parts(record: _Record, own: np.ndarray) -> Iterator[np.ndarray]:
-    """Of some additions, those of each slice: where they are."""
-    at = np.flatnonzero(own)
-    at = at[np.argsort(record.slice_of[at], kind="stable")]
-    yield from np.split(at, np.flatnonzero(np.diff(record.slice_of[at])) + 1)
+    """Of some additions, where those of each slice are."""
+    own = own[np.argsort(record.slice_of[own], kind="stable")]
+    yield from np.split(own, np.flatnonzero(np.diff(record.slice_of[own])) + 1)
+
+
+class _TooMuch(Exception):
+    """There is more to compare than a judge is given time for."""
 
 
 class _Products:
@@ -177,6 +188,7 @@ class _Products:
         self.lab, self.problem, self.name = lab, problem, name
         self.whole: Reference | None = None
         self.solved: list[Reference] = []
+        self.sets = self.parts = 0
 
     def fit(self, mask: np.ndarray, places: np.ndarray, values: np.ndarray) -> bool:
         """Whether values added to elements of Y are the products of these k, rounded once."""
@@ -184,17 +196,25 @@ class _Products:
 
     def fit_some(self, places: np.ndarray, values: np.ndarray) -> bool:
         """Whether they are those of any k."""
+        self.parts += 1
+        if self.parts > MOST_PARTS:
+            raise _TooMuch
         if not np.isfinite(values).all():
             return False
-        if any(_fits(one, places, values) for one in self.solved):
-            return True
+        for number, one in enumerate(self.solved):
+            if _fits(one, places, values):
+                self.solved.insert(0, self.solved.pop(number))  # the next one is often of the same k
+                return True
         mask = self._nearest(places, values) if len(self.solved) < MOST_SOLVED else None
         if mask is None:
             return False
-        self.solved.append(self._of(mask))
-        return _fits(self.solved[-1], places, values)
+        self.solved.insert(0, self._of(mask))
+        return _fits(self.solved[0], places, values)
 
     def _of(self, mask: np.ndarray) -> Reference:
+        self.sets += 1
+        if self.sets > MOST_SETS:
+            raise _TooMuch
         x = self.problem.tensors[self.name]
         alone = torch.where(torch.from_numpy(mask.copy()), x, torch.zeros((), dtype=x.dtype))
         return self.lab.reference(replace(self.problem, tensors={**self.problem.tensors, self.name: alone}), 1)
@@ -225,13 +245,18 @@ class _Products:
 
 
 def _fits(reference: Reference, places: np.ndarray, values: np.ndarray) -> bool:
-    """Whether values added to elements of Y are those of the reference, each element once. Of all elements together they are as far off as
-    those of the whole Y may be: what the lab permits may lie in these."""
+    """Whether values added to elements of Y are those of the reference, each element once.
+
+    All together they are no farther off than one rounding is on average, u16^2 / 3 at most (more if few are large), and what else the
+    whole Y may be off by: what the lab permits may lie in these elements.
+    """
     if len(places) and np.bincount(places).max() > 1:
         return False
     at = torch.from_numpy(places.astype(np.int64))
-    error = (torch.from_numpy(values.astype(np.float64)) - reference.y.reshape(-1)[at]).abs()
-    allowed = reference.frobenius * float(torch.linalg.norm(reference.y))
-    return bool((error <= reference.bound.reshape(-1)[at]).all()) and (
-        not allowed or float(torch.linalg.norm(error)) <= allowed
-    )
+    y, bound = reference.y.reshape(-1)[at], reference.bound.reshape(-1)[at]
+    error = (torch.from_numpy(values.astype(np.float64)) - y).abs()
+    else_off = (reference.frobenius**2 - U_FP16**2) * float(reference.y.square().sum())
+    square, fourth = float(y.square().sum()), float(y.square().square().sum())
+    rounded = U_FP16**2 * (square / 3 + fourth**0.5)
+    together = not bool(reference.y.any()) or float(error.square().sum()) <= else_off + rounded
+    return together and bool((error <= bound).all())

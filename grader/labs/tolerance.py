@@ -8,10 +8,10 @@ in fp16, in any order. For r slices, with u16 and u32 the unit roundoffs of fp16
                           +  |P|_F^2 / |Y|_F^2  +  8 u16 |P o (|Y| + P)|_F / |Y|_F^2
     rho(K) = min(K, 8 sqrt(K) + K / 8),   s = sqrt((A o A) (W o W)^T),   c(r) = max(6, 3 sqrt(r - 1)) for r > 1, else 0
 
-p: deviations that the lab permits in addition (`permitted`). The permitted value is rounded too, hence |y*| + p; and the permitted
-deviation need not be independent of the rounding error e. The sum of p e over all elements, with |e| <= u16 (|y*| + p) and any sign,
-exceeds 4 times its root mean square with a probability below 2 exp(-4^2 / 2), and for evenly spread rounding errors below 1e-10
-(Hoeffding 1963, theorem 2).
+K: the columns of A that are not zero. p: deviations that the lab permits in addition (`permitted`). The permitted value is rounded too,
+hence |y*| + p; and the permitted deviation need not be independent of the rounding error e. The sum of p e over all elements, with |e| <=
+u16 (|y*| + p) and any sign, exceeds 4 times its root mean square with a probability below 2 exp(-4^2 / 2), and for evenly spread rounding
+errors below 1e-10 (Hoeffding 1963, theorem 2).
 
 rho: K is the worst case for any order of additions that round to nearest (Higham, Accuracy and Stability of Numerical
 Algorithms, 2nd ed., section 3.1 and problem 4.3); 8 sqrt(K) is exceeded with probability below 2 K exp(-8^2 / 2),
@@ -71,7 +71,8 @@ def matmul_reference(
     magnitude = a.abs() @ w.abs().t()
     p = torch.zeros_like(y) if permitted is None else permitted
     rounded = y.abs() + p
-    bound = U_FP16 * rounded + additions(a.shape[1]) * U_FP32 * magnitude + roundings * FP16_UNDERFLOW + p
+    summed = int((a != 0).any(dim=0).sum())
+    bound = U_FP16 * rounded + additions(summed) * U_FP32 * magnitude + roundings * FP16_UNDERFLOW + p
     norm = float(torch.linalg.norm(y))
     if norm == 0:
         return Reference(y, bound, float(torch.linalg.norm(bound)), a, w)
@@ -82,7 +83,7 @@ def matmul_reference(
         bound = bound + widened * U_FP16 * (rounded + spread)
         share = float(torch.linalg.norm(spread)) / norm
         square += (roundings - 1) * SLICE_VARIANCE * U_FP16**2 * (1 + share**2)
-    square += a.shape[1] * (U_FP32 * float(torch.linalg.norm(magnitude)) / norm) ** 2
+    square += summed * (U_FP32 * float(torch.linalg.norm(magnitude)) / norm) ** 2
     square += (roundings * FP16_UNDERFLOW / norm) ** 2 * y.numel()
     square += (float(torch.linalg.norm(p)) / norm) ** 2
     square += 2 * BOTH_CONFIDENCE * U_FP16 * float(torch.linalg.norm(p * rounded)) / norm**2
