@@ -104,7 +104,8 @@ class _Walk:
         entries = self.waiting[number]
         for at, known in enumerate(entries):
             if np.array_equal(known.lanes, path.lanes) and np.array_equal(known.alive, path.alive):
-                self._note_again(number, known.factors, path.factors)
+                if known.factor.any() and path.factor.any():  # what is multiplied by zero is not counted
+                    self._note_again(number, known.factors, path.factors)
                 trail = max(known.factors, path.factors, key=len)
                 entries[at] = replace(known, factor=known.factor + path.factor, factors=trail)
                 return

@@ -438,6 +438,18 @@ def test_where_stores_do_not_follow_ys_strides_nothing_else_goes_by_their_places
     assert said.count("look here first") == 1
 
 
+def test_a_sum_that_is_reset_by_a_product_with_zero_is_reset():
+    """What is wrong is that each part is rounded to fp16."""
+    loop = "    for i in range(start, end):\n"
+    text = changed("dds", loop, f"    total = tl.zeros((BLOCK_M, BLOCK), dtype=tl.float32)\n{loop}")
+    (dot,) = re.findall(r"        acc \+= tl\.dot\(.*\n", text)
+    part = "acc.to(tl.float16).to(tl.float32)"
+    text = text.replace(dot, f"{dot}        if (i - start) % 8 == 7:\n            total += {part}\n            acc = acc * 0.0\n")
+    text = text.replace("acc.to(tl.float16), mask", f"(total + {part}).to(tl.float16), mask")
+    found = observed(text, "dds", "long_row", forced=True)
+    assert [one.found for one in found if one.aspect == "again"] == []
+
+
 def test_a_slice_that_begins_beyond_k_is_in_no_later_row(tmp_path):
     """Of both operands' rows, so far behind K, and of nothing else than a mask that lets it through."""
     text = kernel_text("tests/corpus/blind_2026_11_29C.toml:w8a16_C36", TESTS.parent)
