@@ -23,7 +23,7 @@ from grader.labs import Lab, all_labs, get_lab, offsets
 from grader.labs.gptq.packing import levels
 from grader.labs.inputs import quantise_rows, unpack_int4
 from grader.labs.problems import generator_for, make_problem
-from grader.labs.slices import MOST_SLICES, SHORTEST_SLICE
+from grader.labs.slices import most_slices
 from grader.model import Case, Outcome, Problem, Reference
 
 DOCUMENT = Path(__file__).parents[1] / "docs" / "tolerance.md"
@@ -134,8 +134,7 @@ class Judge:
 
 def permitted_slices(lab: Lab, case: Case) -> list[int]:
     """Every number of slices that widens the tolerance of a case."""
-    most = min(MOST_SLICES, case.K // SHORTEST_SLICE) if lab.split_k else 1
-    return list(range(1, max(1, most) + 1))
+    return list(range(1, (most_slices(case.K) if lab.split_k else 1) + 1))
 
 
 # ---------------------------------------------------------------- wrong things

@@ -8,10 +8,10 @@ from dataclasses import dataclass, replace
 import torch
 
 from grader.judging.error_map import error_map
-from grader.judging.slice_sums import Added
+from grader.judging.slice_sums import TOO_MANY, Added
 from grader.judging.slice_sums import added as added_by
 from grader.labs import Lab, offsets
-from grader.labs.slices import MOST_SLICES, SHORTEST_SLICE, slices
+from grader.labs.slices import most_slices, slices
 from grader.model import Case, Config, ErrorMap, KernelBundle, KernelSource, Launch, Outcome, Problem, Reference
 
 
@@ -85,7 +85,7 @@ def _slices_added(
     count = slices(lab, config, launch, *sizes, measured=True)
     if seen is None and count > 1:
         seen = added_by(lab, problem, outcome)
-    most = max(1, min(MOST_SLICES, sizes[2] // SHORTEST_SLICE))
+    most = most_slices(sizes[2])
     if config.split_k > 1 and ((outcome.additions or 0) if seen is None else seen.slices) > most:
         seen = Added(most, TOO_MANY.format(K=sizes[2], most=most))
     if seen is not None:
@@ -97,7 +97,6 @@ def _slices_added(
     return count, seen
 
 
-TOO_MANY = "with K = {K}, SPLIT_K widens the tolerance by no more slices than {most}: one for each 16 k, and 16 in all"
 ORDER_OF_PROGRAMS = (
     "Y depends on which program runs first, but on a GPU programs run at the same time; no program may read, add to or "
     "overwrite what another one stores (the line `memory` says where)"

@@ -4,7 +4,7 @@ In correct split-K a slice has a set of k that no other slice of its tile has, a
 rounded to fp16 once. So what each slice adds is compared with the reference of the same problem with X zeroed for every other k, under
 the tolerance of one rounding. If all slices fit, further errors of Y come from the additions alone, and every slice counts. If one does
 not, the launch gets the tolerance of one slice: tiny additions, a sum that is added in sixteenths, slices that cancel, and an fp16 sum
-inside a slice do not widen it. A slice that adds only zeros rounds nothing, and does not count.
+of many steps inside a slice do not widen it. A slice that adds only zeros rounds nothing, and does not count.
 
 A slice's loads of X tell which k it has (interpreter/split_k.py). A k that several slices of a tile load belongs to the one that loads
 it earliest among its own, since a kernel that prefetches or reads past its end does that last, or, if its loop runs backwards, first; if
@@ -46,6 +46,8 @@ UNEVEN = (
     "SPLIT_K widens the tolerance by as many slices of K as most elements of Y get, and some elements get more; "
     "cut every tile into the same number of slices"
 )
+
+TOO_MANY = "with K = {K}, SPLIT_K widens the tolerance by no more slices than {most}: one for each 16 k, and 16 in all"
 
 
 @dataclass(frozen=True)

@@ -29,7 +29,12 @@ def slices(lab: Lab, config: Config, launch: Launch | None, M: int, N: int, K: i
     if launch is None or not arrives_zeroed(lab, config):
         return 1
     launched = MOST_SLICES if measured else math.prod(launch.grid) // _tiles(config, M, N)
-    return max(1, min(config.split_k, launched, MOST_SLICES, K // SHORTEST_SLICE))
+    return max(1, min(config.split_k, launched, most_slices(K)))
+
+
+def most_slices(K: int) -> int:
+    """So many slices of K count at most."""
+    return max(1, min(MOST_SLICES, K // SHORTEST_SLICE))
 
 
 def _tiles(config: Config, M: int, N: int) -> int:

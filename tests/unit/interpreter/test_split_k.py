@@ -1,4 +1,4 @@
-"""What is added between two rows of a strided Y is no addition to any of its elements, and leaves the record one that can be read."""
+"""What programs add to Y, and of which k, as a record that can be read."""
 
 from __future__ import annotations
 
@@ -17,6 +17,7 @@ def area(shape, strides):
 
 
 def test_additions_between_rows_are_left_out():
+    """Of a strided Y, where they are additions to none of its elements."""
     factor, output = area((2, 4), (4, 1)), area((2, 3), (5, 1))
     record = Contributions(factor, output, programs=1)
     record.begin(np.array([0]))
