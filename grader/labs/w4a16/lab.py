@@ -45,7 +45,7 @@ CASES = (
          32, 64, 192, w="nibbles", configs="all"),
     Case("outlier_rows", "rows of every kind, few tokens, a large weight", 6, 1064, 1160, x="traps", w="traps"),
     Case("zero_rows", "rows of zeros, the smallest N and K", 60, 8, 8, x="zero_rows"),
-    Case("channel_scales", "your configs on many tiles in M and N, and on scales from subnormal ones to those 100 000 times as large",
+    Case("channel_scales", "your configs on many tiles in M and N, and on scales from subnormal ones to those a million times as large",
          1104, 272, 64, w="graded", configs="most"),
     Case("long_k", "each of your configs on a K longer than any timed one, where an fp16 accumulator loses small terms", 32, 32, 4608,
          x="positive", w="positive", configs="all"),
@@ -91,7 +91,7 @@ def problem(case: Case, generator: torch.Generator, device: torch.device) -> Pro
         if case.w == "traps":
             w = w / 2
         elif case.w == "graded":
-            w = w * torch.logspace(-4.5, 1, case.N, device=device)[:, None]
+            w = w * torch.logspace(-5.5, 1, case.N, device=device)[:, None]
         rows, scale = quantise_rows(w, 7)
         q = rows.t().contiguous()
         if case.w == "traps":

@@ -75,7 +75,7 @@ def problem(case: Case, generator: torch.Generator, device: torch.device) -> Pro
     if case.w == "positive":
         w[::2] = w[::2].abs() + 0.5
     elif case.w == "graded":
-        w = w * torch.logspace(-2, 1, case.N, device=device)[:, None]
+        w = w * torch.logspace(-5, 1, case.N, device=device)[:, None]
     elif case.w == "traps":
         w[3::8] = w[3::8].abs()
         w[5::8, 0] = 0

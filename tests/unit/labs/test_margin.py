@@ -46,7 +46,7 @@ def test_every_order_of_atomics_passes(lab, case):
     """With room for other inputs: partial sums that stray from their share of Y show at few slices, and only with some seeds."""
     permitted = permitted_slices(lab, case)[1:]
     counts = sorted({count for count in (2, 3, 4, 5, 6, 8, 16, *permitted[-1:]) if count in permitted})
-    room = PASSES if case.name in UNDERFLOWS else ANY_SEED
+    room = 1 if case.name in UNDERFLOWS else ANY_SEED
     seeds = 4 if case.M * case.N * case.K < 1 << 22 else 1
     for seed, count in enumerate(counts * seeds, margins.SEED):
         judge = Judge(lab, case, count, seed)
