@@ -1,6 +1,6 @@
 """What each program adds to Y, and of which k: the slices of split-K, as the judge compares them with the reference's.
 
-A store to elements that nothing was added to yet is an addition to their zeros; of whatever else is written nobody knows what becomes of
+A store to elements that nothing else is written to is an addition to their zeros; of whatever else is stored nobody knows what becomes of
 the sums, and the launch is not followed. Each addition is a slice, or a part of one: its k are the columns of the factor (X [M, K]) that
 its program has loaded since an addition before it, or, where it has loaded none since, those of that one. In which order the k were
 loaded is kept, as a rank: a kernel that loads ahead, or a whole tile at the end of its slice, loads k that belong to another slice, and
@@ -41,7 +41,7 @@ class Contributions:
         self.lane_of = np.zeros((0, factor.shape[1]), dtype=np.int32)
         self.loaded = np.zeros(0, dtype=np.int64)
         self.added = np.zeros(0, dtype=bool)
-        self.touched = np.zeros(rows * columns, dtype=bool)
+        self.added_to, self.stored_to = np.zeros((2, rows * columns), dtype=bool)
         self.slices: list[np.ndarray] = []
         self.additions: list[tuple[np.ndarray, np.ndarray, np.ndarray]] = []
         self.count = 0
@@ -110,10 +110,11 @@ class Contributions:
         # what lies between two rows of Y is none of its elements, and a share of K without any k adds zeros
         telling = np.bincount(which, values != 0, len(adding)) > 0
         inside = (places >= 0) & telling[which]
-        if not adds and self.touched[places[places >= 0]].any():
+        own = places[places >= 0]
+        if self.stored_to[own].any() or (not adds and self.added_to[own].any()):
             self.complete = False
             return
-        self.touched[places[inside]] = True
+        (self.added_to if adds else self.stored_to)[places[inside]] = True
         slice_of = len(self.slices) - 1 + np.cumsum(telling)
         self.slices += list(self.ranks[rows[telling]])
         self.additions.append((slice_of[which[inside]].astype(np.int32), places[inside], values[inside]))

@@ -39,8 +39,8 @@ NOT_ITS_SHARE = (
     "summed in fp32 and rounded to fp16 once"
 )
 NOT_FOLLOWED = (
-    "its slices of K do not widen the tolerance, because nobody could follow what each adds: they are more than the grader keeps, or "
-    "are not added as fp16"
+    "its slices of K do not widen the tolerance, because nobody could follow what each adds: they are more than the grader keeps, "
+    "are not added as fp16, or are added to what was stored"
 )
 UNEVEN = (
     "SPLIT_K widens the tolerance by as many slices of K as most elements of Y get, and some elements get more; "

@@ -24,8 +24,8 @@ FARTHEST = 6.0
 large partial sums that cancel leave the range of q."""
 ADDED = 512.0
 """In multiples of q: an element that differs by more was stored instead of added to."""
-MOSTLY = 0.9
-"""Share of the elements that must have been added to."""
+MOSTLY = 0.5
+"""Share of the elements that must have been added to: what most of them get is what counts."""
 FEWEST = 48
 """Fewer elements than this do not give a mean square."""
 TWO = 1.4

@@ -229,6 +229,11 @@ def test_kept_promises_do_not_keep_programs_apart(both, tmp_path):
 MASK = "mask=(offs_m[:, None] < M) & (offs_n[None, :] < N)"
 STORE = f"    tl.store(y_ptrs, y.to(tl.float16), {MASK})\n"
 ACROSS = f"    tl.store(tl.trans(y_ptrs), tl.trans(y.to(tl.float16)) + 1, mask=tl.trans({MASK.removeprefix('mask=')}))\n"
+PRODUCT = (
+    "    left = tl.load(input_scale_ptr + offs_m, mask=offs_m < M, other=0.0)\n"
+    "    right = tl.load(weight_scale_ptr + offs_n, mask=offs_n < N, other=0.0)\n"
+    f"    tl.atomic_add(y_ptrs, (left[:, None] * right[None, :] * 1000).to(tl.float16), {MASK})\n"
+)
 JUDGED = {
     "two programs store": (PID, "    tl.store(y_ptr, (pid * 0).to(tl.float16))\n"),
     "two programs store other numbers": (PID, "    tl.store(y_ptr, pid.to(tl.float16))\n"),
@@ -242,6 +247,7 @@ JUDGED = {
     "added outside": (PID, "    tl.atomic_add(y_ptr - 1, 1.0)\n"),
     "added to what nothing is in": (PID, "    tl.atomic_add(y_ptr, 0.0)\n"),
     "added to what is stored": (STORE, "    tl.atomic_add(y_ptr, 1.0)\n"),
+    "a product added to what is stored": (STORE, PRODUCT),
     "stored by other threads": (STORE, ACROSS),
     "stored behind a barrier": (STORE, "    tl.debug_barrier()\n" + ACROSS),
     "part after they stored": (STORE, f"    if pid % 2 == 0:\n    {STORE}"),
@@ -252,7 +258,7 @@ JUDGED = {
 @pytest.mark.parametrize("kind", JUDGED)
 def test_what_is_judged_afterwards_runs_together(both, kind, tmp_path):
     after, lines = JUDGED[kind]
-    assert all(both("w8a8", edited(tmp_path, (after, after + lines)), tmp_path, "n_tail", record=(0, 3)).values())
+    assert all(both("w8a8", edited(tmp_path, (after, after + lines)), tmp_path, "all_tails", record=(0, 3)).values())
 
 
 @pytest.mark.slow
