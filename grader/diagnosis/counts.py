@@ -18,7 +18,7 @@ from grader.diagnosis.definition import (
 )
 from grader.diagnosis.fit import named
 from grader.diagnosis.flow import Term
-from grader.diagnosis.looping import line_of_bound, line_of_rounds, line_of_slice, right_end
+from grader.diagnosis.looping import line_of_bound, line_of_rounds, line_of_slice, line_of_turns, right_end
 from grader.diagnosis.mending import line_of_operands_mask, line_of_place
 from grader.diagnosis.observation import Number, Observation, place_in, plain, span
 from grader.diagnosis.provenance import Array
@@ -119,11 +119,12 @@ def _line(run: Run, parts: Sequence[Products], which: str, amiss: Array) -> tupl
         return line, len(parts) > 1
     if len(loops) > 1 and (not met.size or amiss.min() > met.max() or amiss.max() < met.min()):
         inside = loops[0]  # what the inner loop does is right each time
-    when = one.iteration[one.live[0] & (one.left.k[0] == amiss[0])]
+    when = (one.iteration if one.round is None else one.round)[one.live[0] & (one.left.k[0] == amiss[0])]
     if len(parts) == 1 and len(np.unique(when)) > 1 and loops:
         which = "step"  # what is met in two of its iterations
     if len(parts) > 1 and which == "start" and one.flow.terms:
-        return line_between_slices(run, parts) or line_of_slice(run, parts) or one.store.line, True
+        turns = line_of_turns(run, parts) if not missing else None
+        return turns or line_between_slices(run, parts) or line_of_slice(run, parts) or one.store.line, True
     right = numbers_behind(run, one.store)
     line = line_of_bound(run, one.program, inside, which if one.flow.terms else "stop", right) or one.store.line
     return line, True
@@ -226,12 +227,12 @@ def _missing(run: Run, parts: Sequence[Products], e: int, missing: Array, where:
                 line = line_of_place(run, part, side, p)
                 text = f"for {where}, {element(run, other, at, p)} meets the address of {element(run, side, at, p)}, which is left out"
                 return part.seen("k", "meet", line, text, "the same k in both operands", p=p)
-    made = int(one.iteration.max()) + 1 if one.iteration.size else 0
-    depth = int((one.iteration == 0).sum())
+    rounds = np.zeros(0) if one.round is None else one.round
+    made, depth = len(np.unique(rounds)), int((rounds == 0).sum())
     text = f"k = {span(missing)} is never multiplied for {where}{_together(run, parts)}"
     numbers: tuple[Number, ...] = ()
     alone = len(stores_to_output(run, one.program)) == 1
-    if made and depth and alone and one.iterates and len({term.place for term in one.flow.terms}) == 1:
+    if made and depth and alone and len({term.place for term in one.flow.terms}) == 1:
         text += f": the loop runs {made} iteration{'s' if made != 1 else ''} of {{0}}"
         numbers = (named(run, depth),)
     line, hedged = _line(run, parts, which, missing)

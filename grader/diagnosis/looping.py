@@ -76,7 +76,7 @@ def line_of_bound(run: Run, program: int, inside: int, which: str, right: Contai
     """Where the "start", the "stop" or the "step" of a program's loop around a line was made; the loop's own where that says it itself, or
     something right is made of it too; None where there is no loop."""
     found, loop = bounds(run, program, inside), loop_around(run.text, inside)
-    if found is None or loop is None or not found.strict:
+    if found is None or loop is None or not (found.strict or which == "step"):
         return None if loop is None else loop.lineno
     made = run.tape.nodes[{"start": found.start, "stop": found.stop, "step": found.step}[which]]
     if made.op not in GIVEN:
@@ -106,7 +106,7 @@ def line_of_number(run: Run, number: int, lacking: Sequence[int], right: Contain
 def line_of_rounds(run: Run, parts: Sequence[Products], amiss: Array) -> int | None:
     """Where a loop's start, stop or step is made, if another one would let it meet just what is missing: before its first iteration, after
     its last one, or between them. None where none would."""
-    lines = (_line_of_rounds(run, part, amiss, sliced=len(parts) > 1) for part in parts if part.iterates)
+    lines = (_line_of_rounds(run, part, amiss, sliced=len(parts) > 1) for part in parts)
     return next(filter(None, lines), None)
 
 
@@ -114,10 +114,10 @@ def _line_of_rounds(run: Run, part: Products, amiss: Array, *, sliced: bool) -> 
     met, found = _rounds(part), bounds(run, part.program, inside_loop(run, part))
     if not met or found is None or not found.by:
         return None
-    depth, steps = (
-        len(met[0]),
-        {int(after[0] - before[0]) for before, after in itertools.pairwise(met)} or {len(met[0])},
-    )
+    depth, steps = len(met[0]), {int(after[0] - before[0]) for before, after in itertools.pairwise(met)}
+    if not steps:  # of one iteration the next would be where its loop leads
+        own = {node.number for load in _loads(run, part) for node in all_of_address(run, load)}
+        steps = {-depth if found.by < 0 and found.start in own else depth}
     by, store = steps.pop() if len(steps) == 1 else 0, numbers_behind(run, part.store)
     order = _order(run, part, met, by)
     place, known = np.flatnonzero(np.isin(order, amiss)), np.flatnonzero(np.isin(order, np.concatenate(met)))
@@ -159,7 +159,7 @@ def _order(run: Run, part: Products, met: Sequence[Array], by: int) -> Array:
     """All k that a program would meet if its loop began earlier and ended later, in the order in which it would."""
     if not by or abs(by) == len(met[0]):
         found = np.flatnonzero(needed_of(run, int(part.n[0])))
-        return found[::-1] if met[-1][0] < met[0][0] else found
+        return found[::-1] if by < 0 or met[-1][0] < met[0][0] else found
     tiles = np.arange(-(run.sizes[2] // abs(by)), 1 + run.sizes[2] // abs(by)) * by  # one of several
     every: Array = (tiles[:, None] + met[0]).reshape(-1)
     return every[(every >= 0) & (every < run.sizes[2])]
@@ -172,7 +172,9 @@ def _loads(run: Run, part: Products) -> list[Node]:
 def _rounds(part: Products) -> list[Array]:
     """The k of each iteration in which a program multiplies, as the right operand's addresses have them, whatever its mask leaves out."""
     side, unit = part.right, part.right.operand.unit
-    here = [side.asked[0] & (part.iteration == number) for number in np.unique(part.iteration)]
+    if part.round is None:
+        return []
+    here = [side.asked[0] & (part.round == number) for number in np.unique(part.round)]
     words = [np.unique(side.k[0][use] // unit * unit) for use in here]
     return [(k[:, None] + np.arange(unit)).reshape(-1) for k in words] if all(len(k) for k in words) else []
 
@@ -200,13 +202,28 @@ def line_of_slice(run: Run, parts: Sequence[Products]) -> int | None:
             axis = changing_axis(side.operand.place(run.problem, access.offsets)[1])
             if not made_with(nodes_behind_axis(run, access, axis), is_program_id):
                 return line_of_base(run, access, axis)
-            use = side.asked & (part.iteration == 0) & (side.node == side.node[0])
+            use = side.asked & (part.round == 0) & (side.node == side.node[0])
             lanes = lanes_in(run.provenance, int(side.node[0]), side.lanes[use], access)
             lacking = np.full(0 if lanes is None else len(lanes), lack * run.problem.scalars[side.operand.strides[1]])
             return access.line if lanes is None else line_of_lack(run, access, lanes, lacking, right)
         turns = len(met) > 1 and met[1][0] - met[0][0] == len(parts) * len(met[0])
         begin += len(met[0]) * (1 if turns else len(met))
     return None
+
+
+def line_of_turns(run: Run, parts: Sequence[Products]) -> int | None:
+    """Where the loop of a program moves on along k, if slices begin one tile after the other, as those that take turns do, and each goes
+    on with the next one's tile, to an end that is the same for all."""
+    every = [(part, _rounds(part)) for part in parts]
+    if not all(met for _, met in every):
+        return None
+    first, depth = np.array([met[0][0] for _, met in every]), len(every[0][1][0])
+    moves = {abs(int(after[0] - before[0])) for _, met in every for before, after in itertools.pairwise(met)}
+    part, found = parts[0], bounds(run, parts[0].program, inside_loop(run, parts[0]))
+    if found is None or moves != {depth} or set(np.diff(np.sort(first))) != {depth}:
+        return None
+    to_all = found.stop == found.start or not made_with(behind(run, found.stop), is_program_id)
+    return line_of_bound(run, part.program, inside_loop(run, part), "step") if to_all else None
 
 
 def _length(run: Run, found: Bounds | None) -> set[int]:
@@ -219,7 +236,8 @@ def _length(run: Run, found: Bounds | None) -> set[int]:
 def right_end(run: Run, products: Products, wrong: Array, e: int) -> set[int]:
     """What the end of the loop is made of, if none of its iterations makes for an element nothing but what is wrong."""
     found, live = bounds(run, products.program, inside_loop(run, products)), products.live[e]
-    needed = np.unique(products.iteration[live & ~wrong])
-    if found is None or not np.isin(products.iteration[live], needed).all():
+    rounds = products.iteration if products.round is None else products.round
+    needed = np.unique(rounds[live & ~wrong])
+    if found is None or not np.isin(rounds[live], needed).all():
         return set()
     return {node.number for node in behind(run, found.stop)}

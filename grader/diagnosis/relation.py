@@ -18,7 +18,7 @@ from grader.diagnosis.flow import Flow, Multiplied, Term
 from grader.diagnosis.following import follow, with_lost
 from grader.diagnosis.observation import Observation
 from grader.diagnosis.provenance import MIXED, NONE, OFFSET, Array, Provenance, Untraceable, merge, offsets_of
-from grader.diagnosis.statements import in_one_loop
+from grader.diagnosis.statements import in_one_loop, one_loop
 from grader.diagnosis.stores import places_in_output
 from grader.diagnosis.tape import Node, Tape
 from grader.labs import Lab
@@ -110,7 +110,8 @@ class Products:
 
     term: [P], which of flow.terms; iteration: [P], how many multiplications the program made in that line before; lane: [P], the
     place along k within the multiplication. factor: [E, P], what the product is multiplied with on its way. iterates: whether each
-    of these multiplications is made once in each iteration of one loop, so that `iteration` numbers those.
+    of these multiplications is made once in each iteration of one loop, so that `iteration` numbers those. round: [P], in which
+    iteration of that loop it was made, one that an unrolled loop makes several times too; None where there is no such loop.
     """
 
     program: int
@@ -126,6 +127,7 @@ class Products:
     factor: Array
     alive: Array
     iterates: bool
+    round: Array | None
 
     @property
     def live(self) -> Array:
@@ -225,7 +227,19 @@ def products_of(run: Run, program: int, store: Node, lanes: Array, *, lost: Sequ
     sides = _sides(run, flow, m[lanes], n[lanes], iterations)
     iterates = all(place and in_one_loop(run.text, *place, store.line) for place in {term.place for term in flow.terms})
     return Products(
-        program, store, flow, m[lanes], n[lanes], *sides, terms, iterations, lane, factor, alive > 0, iterates
+        program,
+        store,
+        flow,
+        m[lanes],
+        n[lanes],
+        *sides,
+        terms,
+        iterations,
+        lane,
+        factor,
+        alive > 0,
+        iterates,
+        iterations if iterates else _rounds(run, program, flow.terms, terms, store),
     )
 
 
@@ -243,6 +257,23 @@ def _iterations(terms: Sequence[Term]) -> list[int]:
         found.append(seen[term.place])
         seen[term.place] += 1
     return found
+
+
+def _rounds(run: Run, program: int, terms: Sequence[Term], which: Array, store: Node) -> Array | None:
+    """[P]: in which iteration of the loop around all multiplications, each maybe made several times. which: [P], of which a product is."""
+    loops = {place and one_loop(run.text, *place, store.line) for place in {term.place for term in terms}}
+    loop = loops.pop() if len(loops) == 1 else None
+    if loop is None:
+        return None
+    head = range(loop.lineno, loop.body[0].lineno)
+    begun = [i for i in run.tape.programs[program] if _begins(run.tape.nodes[i]) and run.tape.nodes[i].line in head]
+    found = np.searchsorted(begun, [term.node for term in terms])
+    return (found - found.min())[which] if len(found) and found.min() else None
+
+
+def _begins(node: Node) -> bool:
+    """Whether a node is there once an iteration: a loop's variable, or the test of a `while`."""
+    return node.op in ("loop_variable", "condition")
 
 
 def _joined(parts: Sequence[Array], elements: int) -> Array:

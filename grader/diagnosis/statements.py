@@ -89,10 +89,20 @@ def loop_around(text: str, line: int) -> Loop | None:
 def in_one_loop(text: str, line: int, called: int | None, stored: int | None) -> bool:
     """Whether a line, or the line that called its function, runs once an iteration of one loop: of the loops that do not hold the
     store there is one, and not one of a written number of rounds. Then the line's n-th run is that loop's n-th iteration."""
+    inside = _loops_inside(text, line, called, stored)
+    return len(inside) == 1 and not _unrolled(inside[0])
+
+
+def one_loop(text: str, line: int, called: int | None, stored: int | None) -> Loop | None:
+    """Of the loops around them that do not hold the store, the one whose number of rounds is not written down, if there is one."""
+    rolled = [loop for loop in _loops_inside(text, line, called, stored) if not _unrolled(loop)]
+    return rolled[0] if len(rolled) == 1 else None
+
+
+def _loops_inside(text: str, line: int, called: int | None, stored: int | None) -> list[Loop]:
     outside = {loop.lineno for loop in loops_around(text, stored or 0)}
     loops = {loop.lineno: loop for at in (line, called) if at for loop in loops_around(text, at)}
-    inside = [loop for number, loop in loops.items() if number not in outside]
-    return len(inside) == 1 and not _unrolled(inside[0])
+    return [loop for number, loop in loops.items() if number not in outside]
 
 
 def _unrolled(loop: Loop) -> bool:
