@@ -77,13 +77,14 @@ def _unread_axis(run: Run) -> Observation | None:
 
 def _shared(run: Run, tiles: TileMap) -> list[Observation]:
     """A tile that is wrong and that several programs store; that slices add to it is right."""
-    store = tiles.store.op == "store"
-    shared = {tile: programs for tile, programs in tiles.stored.items() if len(set(programs)) > 1}
+    shared = {tile: list(dict.fromkeys(programs)) for tile, programs in tiles.stored.items() if len(set(programs)) > 1}
     wrong = {tile: who for tile, who in shared.items() if run.wrong[_corner(tile, tiles)].any()}
-    if not wrong or (run.config.split_k > 1 and not store):
+    if run.config.split_k > 1:
+        wrong = {tile: who for tile, who in wrong.items() if "store" in _ways(run, tile, tiles, who)}
+    if not wrong:
         return []
     tile, who = min(wrong.items())
-    who = list(dict.fromkeys(who))
+    store = "store" in _ways(run, tile, tiles, who)
     names = ", ".join(place_in(run.grid, one) for one in who[:5]) + (", ..." if len(who) > 5 else "")
     text = f"programs {names} all {'store' if store else 'add to'} {_area(run, tile, tiles)}"
     if run.config.split_k > 1:
@@ -92,6 +93,13 @@ def _shared(run: Run, tiles: TileMap) -> list[Observation]:
     line, tried = _line_of_home(run)
     text += _rule(run, tiles)
     return [Observation("programs", "shared", line or _line(run, tiles), text, expected, hedged=not tried)]
+
+
+def _ways(run: Run, tile: Tile, tiles: TileMap, who: Sequence[int]) -> set[str]:
+    """How some programs write to a tile, by where it begins; as the first recorded store does where that tells nothing."""
+    begin = sum(at * size * step for at, size, step in zip(tile, tiles.size, run.strides, strict=True))
+    mine = (one for one in run.tape.stores if one.program in who and one.tensor == run.lab.output)
+    return {one.op for one in mine if one.lowest == begin} or {tiles.store.op}
 
 
 def _none(run: Run) -> Observation:

@@ -53,12 +53,11 @@ def interpret_one(
         given, answer = _Given(module, request, blobs), None
         check: memory_check.MemoryCheck
         together = lockstep.Lockstep(
-            given.areas, module.path, request.get("seconds"), poison_masked=given.poison_masked
+            given.areas, module.path, request.get("seconds"), math.prod(grid), poison_masked=given.poison_masked
         )
         together.contributions = _contributions(given, request)
         started = time.process_time()
-        # Whatever goes wrong there is told by the launch one program after the other.
-        with contextlib.suppress(Exception):
+        try:
             with together.active():
                 lockstep.launch(module.jit.rewrite(), grid, size, given.arguments, together)
             if together.log.disputed:
@@ -68,6 +67,13 @@ def interpret_one(
             else:
                 check = together
             answer = _answer(given, check, started)
+        except Exception as error:
+            # Whatever goes wrong there is told by the launch one program after the other, which takes longer, if no programs parted.
+            if together.out_of_time and not together.divergences and recorded is None:
+                with contextlib.suppress(Exception):
+                    if together.log.disputed:
+                        together.found.join(_judged(module, request, blobs, together.log)[1].found)
+                return _failed(error, module, together, started), []
         if answer and recorded is None:
             return answer
         if answer:
@@ -126,6 +132,16 @@ def _answer(given: _Given, check: memory_check.MemoryCheck, started: float) -> t
     return answer, out
 
 
+def _failed(error: Exception, module: LoadedModule, check: memory_check.MemoryCheck, started: float) -> dict[str, Any]:
+    """The same of one that raised."""
+    seconds = time.process_time() - started
+    return {
+        **faults.describe(error, module.path, check.out_of_time),
+        "seconds": seconds,
+        "memory": check.findings(),
+    }
+
+
 def _judged(
     module: LoadedModule, request: dict[str, Any], blobs: list[bytes], log: lockstep.Log
 ) -> tuple[_Given, memory_check.MemoryCheck]:
@@ -172,12 +188,6 @@ def _one_after_the_other(
         with check.active(), recorder.active() if "record" in request else contextlib.nullcontext():
             program_loop.run(module.jit.rewrite(), request["grid"], wanted, given.arguments, begins)
     except Exception as error:
-        seconds = time.process_time() - started
-        found = {
-            **faults.describe(error, module.path, check.out_of_time),
-            "seconds": seconds,
-            "memory": check.findings(),
-        }
-        return found, [recorder.answer()] if recorder else []
+        return _failed(error, module, check, started), [recorder.answer()] if recorder else []
     answer, out = _answer(given, check, started)
     return answer, [*out, recorder.answer()] if recorder else out

@@ -36,13 +36,11 @@ from grader.interpreter.races import ADDS, SEVERAL, count_additions
 
 TILE_ELEMENTS = 1 << 18
 """Of the tiles of all programs of a batch together: what is larger takes longer in NumPy than on the way there."""
-MOST_PROGRAMS = 64
+MOST_PROGRAMS = 1024
 FEWEST = 3
 """Programs that are worth it."""
 MAX_DIVERGENCES = 12
-"""How often the programs of a batch may part. A `while` that ends elsewhere in each of them would do it in each iteration."""
-SHARE = 0.25
-"""Of a launch's time, what may be spent here before it is run one program after the other."""
+"""How often each 64 programs of a batch may part. A `while` that ends elsewhere in each of them would do it in each iteration."""
 MOST_LOGGED = 1 << 24
 """Lanes of accesses that are kept to be judged afterwards."""
 
@@ -63,8 +61,9 @@ def launch(function: Any, grid: Sequence[int], size: int, arguments: Mapping[str
     """
     dims = tell_grid(grid)
     programs = math.prod(dims)
+    check.partings = MAX_DIVERGENCES * math.ceil(size / 64)
     for first in range(0, programs, size):
-        check.divergences = 0
+        check.divergences, check.ended = 0, first
         numbers = np.arange(first, min(first + size, programs))
         _run(function, arguments, np.stack(np.unravel_index(numbers, dims, order="F")).astype(np.int32), check)
 
@@ -72,7 +71,7 @@ def launch(function: Any, grid: Sequence[int], size: int, arguments: Mapping[str
 def _run(function: Any, arguments: Mapping[str, Any], indices: np.ndarray, check: Lockstep) -> None:
     """One batch. indices: [3, programs]."""
     interpreter.interpreter_builder.grid_idx = tuple(PerProgram(axis[:, None]) for axis in indices)
-    before, check.programs, log, noted = check.writes, indices.shape[1], check.log.mark(), len(check.stores)
+    before, check.together, log, noted = check.writes, indices.shape[1], check.log.mark(), len(check.stores)
     found = check.found.copy()
     check.numbers = np.ravel_multi_index(tuple(indices), interpreter.interpreter_builder.grid_dim)
     if check.contributions:
@@ -81,7 +80,7 @@ def _run(function: Any, arguments: Mapping[str, Any], indices: np.ndarray, check
         function(**arguments)
     except Diverged as parting:
         check.divergences += 1
-        if check.divergences > MAX_DIVERGENCES or (check.writes > before and check.contributions):
+        if check.divergences > check.partings or (check.writes > before and check.contributions):
             raise
         check.log.back_to(log)
         check.found = found
@@ -177,14 +176,17 @@ class Log:
 class Lockstep(MemoryCheck):
     """Follows one launch of batches. Raises NeedsOneByOne at the first access that would have to be judged before the next.
 
-    programs: how many are in the batch that runs; numbers: which along the grid. writes: stores and atomics so far.
-    divergences: of the batch, so far. stores: of each program what recording.py notes of one. log: what may have to be judged at the end.
-    moment: how many accesses were logged or judged so far.
+    together: how many programs are in the batch that runs; numbers: which along the grid. writes: stores and atomics so far.
+    divergences: of the batch, so far; partings: how many there may be. stores: of each program what recording.py notes of one.
+    log: what may have to be judged at the end. moment: how many accesses were logged or judged so far.
     """
 
-    def __init__(self, areas: Sequence[Area], path: str, seconds: float | None, *, poison_masked: bool) -> None:
-        super().__init__(areas, path, None if seconds is None else SHARE * seconds, poison_masked=poison_masked)
-        self.writes = self.divergences = self.moment = 0
+    def __init__(
+        self, areas: Sequence[Area], path: str, seconds: float | None, programs: int, *, poison_masked: bool
+    ) -> None:
+        super().__init__(areas, path, seconds, programs, poison_masked)
+        self.writes = self.divergences = self.moment = self.together = 0
+        self.partings = MAX_DIVERGENCES
         self.numbers = np.zeros(0, dtype=np.int64)
         self.stores: list[list[Any]] = []
         self.log = Log()
@@ -292,7 +294,7 @@ class _LockstepMemory(NativeMemory):
         """What a load finds some of whose lanes lie in no element of the tensor, as one program finds it. lanes: pointers, mask, other."""
         check, width = self._check, np.dtype(dtype).itemsize
         pointers, mask = (
-            (stacked(one, check.programs, np.shape(one)) for one in lanes[:2]) if programs is None else lanes[:2]
+            (stacked(one, check.together, np.shape(one)) for one in lanes[:2]) if programs is None else lanes[:2]
         )
         bad = np.zeros(mask.shape, dtype=bool)
         bad[mask] = ~area.good(pointers[mask], width)
@@ -372,7 +374,7 @@ class _LockstepMemory(NativeMemory):
         """The lanes of every program of the batch, also where each does the same."""
         shape = np.shape(pointers)
         self._check.writes += 1
-        pointers, values, mask = (stacked(value, self._check.programs, shape) for value in (pointers, values, mask))
+        pointers, values, mask = (stacked(value, self._check.together, shape) for value in (pointers, values, mask))
         return pointers, values, mask.astype(bool, copy=False)
 
     @staticmethod

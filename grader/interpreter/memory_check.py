@@ -34,6 +34,7 @@ from grader.interpreter.split_k import Contributions
 from grader.interpreter.strays import strays
 
 EXTRA_TIME_FACTOR = 4
+SLOW = "if no loop of it runs for ever, give each program a larger tile, or grade on a GPU"
 FEWEST_PROGRAMS = 8
 """Fewer programs than that say nothing about how long the others take."""
 
@@ -149,7 +150,7 @@ class MemoryCheck:
         among = (
             f", when {self.ended} of its {self.programs} programs had ended" if self.ended >= FEWEST_PROGRAMS else ""
         )
-        self.out_of_time = LaunchEnded("time", f"did not finish within {spent:.0f} s on the interpreter{among}")
+        self.out_of_time = LaunchEnded("time", f"did not finish within {spent:.0f} s on the interpreter{among}; {SLOW}")
         raise self.out_of_time
 
     def barrier(self) -> None:

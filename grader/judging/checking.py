@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 import torch
 
 from grader.judging.error_map import error_map
-from grader.judging.slice_sums import TOO_MANY, Added
+from grader.judging.slice_sums import MORE_THAN_SAID, TOO_MANY, Added
 from grader.judging.slice_sums import added as added_by
 from grader.labs import Lab, offsets
 from grader.labs.slices import most_slices, slices
@@ -85,9 +85,11 @@ def _slices_added(
     count = slices(lab, config, launch, *sizes, measured=True)
     if seen is None and count > 1:
         seen = added_by(lab, problem, outcome)
-    most = most_slices(sizes[2])
-    if config.split_k > 1 and ((outcome.additions or 0) if seen is None else seen.slices) > most:
-        seen = Added(most, TOO_MANY.format(K=sizes[2], most=most))
+    most, made = most_slices(sizes[2]), (outcome.additions or 0) if seen is None else seen.slices
+    if config.split_k > 1 and made > min(most, config.split_k):
+        few = most < config.split_k
+        fault = TOO_MANY.format(K=sizes[2], most=most) if few else MORE_THAN_SAID.format(made=made, said=config.split_k)
+        seen = Added(min(most, config.split_k), (seen.fault if seen else "") or fault)
     if seen is not None:
         count = max(1, min(count, seen.slices))
     elif outcome.rounded is None:

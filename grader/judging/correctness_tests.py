@@ -86,7 +86,10 @@ def memory_test(lab: Lab, judged: Judged) -> TestResult:
     watched = [outcome for outcome in judged.watched if not lab.case(outcome.case).hidden]
     status, message = _memory_verdict(judged.memory, outcomes, watched, judged.sanitized)
     metrics: dict[str, Any] = {"seen": True} if judged.memory else {}
-    if status == "passed" and (unseen := _unseen(outcomes, watched, judged.sanitized)):
+    late = status == "failed" and message == _unfinished(watched) and all(one.status != "crash" for one in watched)
+    if late:
+        metrics["late"] = True
+    if (status == "passed" or late) and (unseen := _unseen(outcomes, watched, judged.sanitized)):
         metrics["unseen"] = unseen
     return TestResult("memory", "memory", status, 0.0, 0.0, message, metrics=metrics)
 
@@ -139,7 +142,7 @@ def _unfinished(watched: Sequence[Outcome]) -> str:
     unfinished = [outcome for outcome in watched if outcome.status not in ("ran", "unsupported", "lost")]
     if not unfinished:
         return ""
-    begun = [outcome for outcome in unfinished if not outcome.not_run]
+    begun = [outcome for outcome in unfinished if outcome.status != "refused" and not outcome.not_run]
     others = len(unfinished) - len(begun)
     said = (
         [f"{len(begun)} of {len(watched) - others} launches did not finish, the first in {begun[0].case}"]
@@ -149,4 +152,4 @@ def _unfinished(watched: Sequence[Outcome]) -> str:
     said += (
         [f"{others} {'more ' if begun else ''}launch{'es were' if others > 1 else ' was'} not made"] if others else []
     )
-    return f"{', and '.join(said)}; fix that first: until then it is unknown what else they access"
+    return f"{', and '.join(said)}: what else they access is unknown"

@@ -73,7 +73,7 @@ def _worth(test: TestResult, worth: float) -> TestResult:
 
 def _memory(test: TestResult, cases: Sequence[TestResult], worth: float) -> TestResult:
     """The memory test's points are in proportion to those of the public cases whose accesses were checked, so that a kernel that accesses
-    nothing earns nothing.
+    nothing earns nothing; also where a launch came to no end in time, which fails the test, and its case.
     """
     metrics = dict(test.metrics)
     verdict = metrics.pop("verdict", test.message)
@@ -81,11 +81,12 @@ def _memory(test: TestResult, cases: Sequence[TestResult], worth: float) -> Test
     whole = sum(case.max_points for case in public)
     unseen = metrics.get("unseen", ())
     right = sum(case.points for case in public if case.name not in unseen)
-    points = worth * right / whole if whole and test.status == "passed" else 0.0
+    checked = test.status == "passed" or "late" in metrics
+    points = worth * right / whole if whole and checked else 0.0
     lost = [case.name for case in public if case.points < case.max_points]
     gone = worth * sum(case.max_points - case.points for case in public) / whole if whole else worth
     message = verdict
-    if test.status == "passed" and lost and worth:
+    if checked and lost and worth:
         named = ", ".join(lost[:MAX_NAMED]) + (f" and {len(lost) - MAX_NAMED} more" if len(lost) > MAX_NAMED else "")
         message += f"; {gone:.3g} of its {worth:.3g} points are lost because these cases fail: {named}"
         metrics["verdict"] = verdict

@@ -91,9 +91,9 @@ def problem(case: Case, generator: torch.Generator, device: torch.device) -> Pro
 def _weight(case: Case, generator: torch.Generator, device: torch.device) -> tuple[torch.Tensor, torch.Tensor]:
     """Integers [N, K] of -128 to 127 and scales float [N], by the recipe `case.w`.
 
-    normal, strided: a normal weight, quantised. graded: its rows differ 300 000-fold, the smallest scales are subnormal. integers: every value in every place
-    of four. positive, small_scales: every other row positive, so that sums grow; small_scales keeps them in fp16's range.
-    traps: by row, in turn, a normal weight; extreme integers; positive ones with a small scale; a normal weight again.
+    normal, strided: a normal weight, quantised. graded: its rows differ 300 000-fold, the smallest scales are subnormal. integers: every
+    value in every place of four. positive, small_scales: every other row positive, so that sums grow; small_scales keeps them in fp16's
+    range. traps: by row, in turn, a normal weight; extreme integers; positive ones with a small scale; a normal weight again.
     """
     if case.w == "integers":
         n, k = torch.arange(case.N, device=device)[:, None], torch.arange(case.K, device=device)[None, :]

@@ -243,6 +243,7 @@ def test_a_scale_is_followed_by_the_way_that_the_number_came():
         ("w8a8_B07", "all_tails", 68, "X[0, 32] is multiplied by W[0, 0]"),  # the pointer moves on too late
         ("dds_B02", "odd_m", 51, "the mask of a load leaves out col_indices[0]"),  # and 0 stands in its place
         ("w8a16_B01", "all_tails", 54, "2 of the 6 tile products never reach Y"),  # by the second of two calls
+        ("w4a16_D18", "all_tails", 58, "k = 0:128 is never multiplied"),  # where the loop ends, around an unrolled one
         ("w8a16_C36", "strided_y", 67, "are stored {0} apart"),  # and not `offs_n`: in Y, no two of its rows share a column
     ],
 )
@@ -257,6 +258,7 @@ def test_of_one_mistake_one_thing_is_said_and_its_line(name, case, line, words):
     [
         ("w8a8_B02", "zero_rows", 43, "no line asks for tl.program_id(1)"),  # of an axis that the grid has
         ("w4a16_B03", "every_nibble", 52, "the word of W[0, 256:264]"),  # X goes through K, and W does not
+        ("w4a16_D19", "every_nibble", 66, "k = 0:128 are multiplied twice"),  # slices take turns, and the loop moves on by one
         ("w4a16_B12", "one_tile", 50, "columns 0:64 of Y"),  # a loop over the slices of all tiles makes too few
     ],
 )
@@ -264,6 +266,13 @@ def test_of_a_mistake_in_slices_one_thing_is_said_and_its_line(name, case, line,
     (only,), place = written_blind(name, case, config=1)
     assert words in only.found
     assert f"line {line}" in place(only.line)
+
+
+def test_of_what_programs_add_to_one_tile_nobody_says_that_they_store_it():
+    """Stream-K: whole tiles are stored, and those that several programs make are added."""
+    text = (TESTS / "corpus" / "w8a8_stream_k.py").read_text(encoding="utf-8")
+    found, _ = located(text, "w8a8", "strided_y")
+    assert not any("all store" in one.found for one in found)
 
 
 @pytest.mark.parametrize("axis", ["1", "axis=SPLIT_K"])

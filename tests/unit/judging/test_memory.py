@@ -26,9 +26,9 @@ SKIPPED = [outcome(case, "timeout", "not run: one_tile did not finish in time") 
 @pytest.mark.parametrize(
     ("watched", "said"),
     [
-        ([LATE, outcome("k_tail", "ran")], "1 of 2 launches did not finish, the first in one_tile; fix"),
-        ([LATE, *SKIPPED], "1 of 1 launches did not finish, the first in one_tile, and 2 more launches were not made; fix"),
-        (SKIPPED[:1], "1 launch was not made; fix"),
+        ([LATE, outcome("k_tail", "ran")], "1 of 2 launches did not finish, the first in one_tile: what"),
+        ([LATE, *SKIPPED], "1 of 1 launches did not finish, the first in one_tile, and 2 more launches were not made: what"),
+        (SKIPPED[:1], "1 launch was not made: what"),
     ],
 )
 def test_launches_that_were_not_made_are_not_said_to_have_gone_on_for_too_long(watched, said):
@@ -64,6 +64,16 @@ def test_every_launch_that_was_watched_gives_all_points():
     status, share, message, whole = points_of([outcome(name, "ran") for name in NAMES])
     assert (status, share, whole) == ("passed", 1.0, 1.0)
     assert "not seen" not in message
+
+
+@pytest.mark.parametrize(("late", "share_kept"), [("timeout", True), ("refused", True), ("crash", False)])
+def test_a_launch_that_does_not_end_costs_its_own_share(late, share_kept):
+    """It fails the test all the same; one that ended the interpreter may have written anywhere."""
+    status, share, message, whole = points_of([outcome(NAMES[0], late, "late"), *(outcome(name, "ran") for name in NAMES[1:])])
+    assert status == "failed"
+    assert (0 < share < 1) is share_kept
+    assert whole < 1
+    assert "what else they access is unknown" in message
 
 
 def test_one_watched_launch_does_not_stand_for_the_others():

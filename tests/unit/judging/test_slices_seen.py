@@ -77,6 +77,14 @@ def test_that_slices_are_shorter_than_sixteen_k_is_told():
     assert check(LAB, judge.problem, outcome, bundle).slices == 6
 
 
+def test_that_a_config_says_fewer_slices_than_are_added_is_told():
+    ks = torch.arange(CASE.K)
+    outcome = margins.followed(JUDGE, margins.honest_slices(JUDGE, [ks * 4 // CASE.K == number for number in range(4)]))
+    bundle = replace(BUNDLE, configs=(replace(BUNDLE.configs[0], constants={**BUNDLE.configs[0].constants, "SPLIT_K": 2}),))
+    wrong = check(LAB, JUDGE.problem, replace(outcome, y=2 * outcome.y), bundle)
+    assert "it adds 4 slices of K, and SPLIT_K = 2 of the config widens the tolerance by no more than 2" in wrong.message
+
+
 @pytest.mark.parametrize("additions", [{"additions": 0}, {}], ids=["none", "not followed"])
 def test_where_no_addition_was_followed_nothing_is_widened(crumbs, additions):
     y, watched = crumbs
