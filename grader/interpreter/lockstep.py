@@ -14,6 +14,7 @@ order of additions that nothing had to be said of.
 from __future__ import annotations
 
 import math
+import resource
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
@@ -36,11 +37,14 @@ from grader.interpreter.races import ADDS, SEVERAL, count_additions
 
 TILE_ELEMENTS = 1 << 18
 """Of the tiles of all programs of a batch together: what is larger takes longer in NumPy than on the way there."""
-MOST_PROGRAMS = 1024
+FIRST_PROGRAMS, MOST_PROGRAMS = 64, 1024
+"""Of the first batch, and of any: each may have twice as many as the one before, unless a batch takes more memory than ROOM."""
+ROOM = 1 << 18
+"""KiB. The constants do not always tell how large tiles are."""
 FEWEST = 3
 """Programs that are worth it."""
 MAX_DIVERGENCES = 12
-"""How often each 64 programs of a batch may part. A `while` that ends elsewhere in each of them would do it in each iteration."""
+"""How often FIRST_PROGRAMS of a batch may part. A `while` that ends elsewhere in each of them would do it in each iteration."""
 MOST_LOGGED = 1 << 24
 """Lanes of accesses that are kept to be judged afterwards."""
 
@@ -54,18 +58,25 @@ def batch_size(grid: Sequence[int], constants: dict[str, Any]) -> int:
 
 
 def launch(function: Any, grid: Sequence[int], size: int, arguments: Mapping[str, Any], check: Lockstep) -> None:
-    """Runs every program of the grid, `size` together. Raises whatever keeps them from it, and memory is then to be thrown away.
+    """Runs every program of the grid, `size` together at most. Raises whatever keeps them from it, and memory is then to be thrown away.
 
     Neighbours along the first axis run together, as on a GPU: they mostly share what a loop's length depends on, and so stay together.
     function, arguments: as `program_loop.run` takes them.
     """
     dims = tell_grid(grid)
-    programs = math.prod(dims)
-    check.partings = MAX_DIVERGENCES * math.ceil(size / 64)
-    for first in range(0, programs, size):
-        check.divergences, check.ended = 0, first
-        numbers = np.arange(first, min(first + size, programs))
+    programs, before, batch = math.prod(dims), _peak_memory(), min(size, FIRST_PROGRAMS)
+    while check.ended < programs:
+        numbers = np.arange(check.ended, min(check.ended + batch, programs))
+        check.divergences, check.partings = 0, MAX_DIVERGENCES * math.ceil(batch / FIRST_PROGRAMS)
         _run(function, arguments, np.stack(np.unravel_index(numbers, dims, order="F")).astype(np.int32), check)
+        check.ended += len(numbers)
+        if 2 * (_peak_memory() - before) <= ROOM:
+            batch = min(2 * batch, size)
+
+
+def _peak_memory() -> int:
+    """Of this process so far, in KiB."""
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
 
 
 def _run(function: Any, arguments: Mapping[str, Any], indices: np.ndarray, check: Lockstep) -> None:

@@ -47,7 +47,9 @@ UNEVEN = (
     "cut every tile into the same number of slices"
 )
 
-MORE_THAN_SAID = "it adds {made} slices of K, and SPLIT_K = {said} of the config widens the tolerance by no more than {said}"
+MORE_THAN_SAID = (
+    "it adds {made} slices of K, and SPLIT_K = {said} of the config widens the tolerance by no more than {said}"
+)
 TOO_MANY = "with K = {K}, SPLIT_K widens the tolerance by no more slices than {most}: one for each 16 k, and 16 in all"
 
 
