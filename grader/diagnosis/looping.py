@@ -222,6 +222,9 @@ def line_of_turns(run: Run, parts: Sequence[Products]) -> int | None:
     part, found = parts[0], bounds(run, parts[0].program, inside_loop(run, parts[0]))
     if found is None or moves != {depth} or set(np.diff(np.sort(first))) != {depth}:
         return None
+    own = [node for load in _loads(run, part) for node in all_of_address(run, load)]
+    if not any(node.op == "loop_variable" or node.number == found.start for node in own):
+        return None  # it counts something else
     to_all = found.stop == found.start or not made_with(behind(run, found.stop), is_program_id)
     return line_of_bound(run, part.program, inside_loop(run, part), "step") if to_all else None
 

@@ -372,7 +372,7 @@ def test_the_line_is_none_that_something_right_is_made_of(name, case, line, word
         ("w4a16_i02", "all_tails", 45, "k of X advances on this line"),  # and no word of `a_ptrs`
         ("w4a16_i05", "all_tails", 23, "are multiplied twice"),  # not `part`, which is given
         ("w4a16_i06", "all_tails", 35, "are multiplied by 1"),  # not `acc`, which the other store takes, too
-        ("dds_i03", "empty_rows", 22, "values[2, 0, 0]"),  # how often a loop runs that counts down
+        ("dds_i03", "empty_rows", 22, "values[5, 0, 0]"),  # how often a loop runs that counts down
         ("dds_i05", "rectangular", 22, "are 1 apart"),  # where the block pointer was made, not where it is advanced
         ("dds_i06", "rectangular", 8, "= W[0, 0] is multiplied"),  # in the helper that gives the bounds back
         ("dds_i08", "rectangular", 27, "W advances on this line"),
