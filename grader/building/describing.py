@@ -292,8 +292,8 @@ def _launch(
         who = f"the heuristic for `{computed}`" if isinstance(computed, str) and computed.isidentifier() else lab.grid
         return f"{who[:80]} raised {str(described['fault'])[:300]}"
     heuristics = {str(name): _configured(value) for name, value in described["heuristics"].items()}
-    if set(heuristics) & ({parameter.name for parameter in lab.parameters} | set(config.constants)):
-        return "a heuristic sets a parameter that the lab or the config sets; give it a name of its own"
+    if twice := heuristics.keys() & ({parameter.name for parameter in lab.parameters} | config.constants.keys()):
+        return f"a heuristic sets `{min(twice)[:80]}`, which the lab or the config sets; give it a name of its own"
     meta: dict[str, Constant] = {**lab.constants, **config.constants, **heuristics}
     if "grid" in described:
         grid: Any = described["grid"]

@@ -18,7 +18,7 @@ from grader.diagnosis.definition import (
 )
 from grader.diagnosis.fit import named
 from grader.diagnosis.flow import Term
-from grader.diagnosis.looping import line_of_bound, line_of_rounds, line_of_slice, line_of_turns, right_end
+from grader.diagnosis.looping import line_of_bound, line_of_interleaved, line_of_rounds, line_of_slice, right_end
 from grader.diagnosis.mending import line_of_operands_mask, line_of_place
 from grader.diagnosis.observation import Number, Observation, place_in, plain, span
 from grader.diagnosis.provenance import Array
@@ -123,7 +123,7 @@ def _line(run: Run, parts: Sequence[Products], which: str, amiss: Array) -> tupl
     if len(parts) == 1 and len(np.unique(when)) > 1 and loops:
         which = "step"  # what is met in two of its iterations
     if len(parts) > 1 and which == "start" and one.flow.terms:
-        turns = line_of_turns(run, parts) if not missing else None
+        turns = line_of_interleaved(run, parts) if not missing else None
         return turns or line_between_slices(run, parts) or line_of_slice(run, parts) or one.store.line, True
     right = numbers_behind(run, one.store)
     line = line_of_bound(run, one.program, inside, which if one.flow.terms else "stop", right) or one.store.line

@@ -114,11 +114,7 @@ def _line_of_rounds(run: Run, part: Products, amiss: Array, *, sliced: bool) -> 
     met, found = _rounds(part), bounds(run, part.program, inside_loop(run, part))
     if not met or found is None or not found.by:
         return None
-    depth, steps = len(met[0]), {int(after[0] - before[0]) for before, after in itertools.pairwise(met)}
-    if not steps:  # of one iteration the next would be where its loop leads
-        own = {node.number for load in _loads(run, part) for node in all_of_address(run, load)}
-        steps = {-depth if found.by < 0 and found.start in own else depth}
-    by, store = steps.pop() if len(steps) == 1 else 0, numbers_behind(run, part.store)
+    depth, by, store = len(met[0]), _moves_by(run, part, met, found), numbers_behind(run, part.store)
     order = _order(run, part, met, by)
     place, known = np.flatnonzero(np.isin(order, amiss)), np.flatnonzero(np.isin(order, np.concatenate(met)))
     if len(place) != len(amiss) or not len(known):
@@ -136,6 +132,15 @@ def _line_of_rounds(run: Run, part: Products, amiss: Array, *, sliced: bool) -> 
     if by and depth != abs(by) and found.by * depth % by == 0:
         return line_of_number(run, found.step, (found.by * depth // abs(by) - found.by,), store, found.line)
     return None
+
+
+def _moves_by(run: Run, part: Products, met: Sequence[Array], found: Bounds) -> int:
+    """By how much k moves from one iteration to the next, 0 where not always by the same; after a single one, where its loop leads."""
+    steps = {int(after[0] - before[0]) for before, after in itertools.pairwise(met)}
+    if steps:
+        return steps.pop() if len(steps) == 1 else 0
+    own = {node.number for load in _loads(run, part) for node in all_of_address(run, load)}
+    return -len(met[0]) if found.by < 0 and found.start in own else len(met[0])
 
 
 def _of_what_is_loaded(run: Run, found: Bounds, rounds: int) -> set[int]:
@@ -211,7 +216,7 @@ def line_of_slice(run: Run, parts: Sequence[Products]) -> int | None:
     return None
 
 
-def line_of_turns(run: Run, parts: Sequence[Products]) -> int | None:
+def line_of_interleaved(run: Run, parts: Sequence[Products]) -> int | None:
     """Where the loop of a program moves on along k, if slices begin one tile after the other, as those that take turns do, and each goes
     on with the next one's tile, to an end that is the same for all."""
     every = [(part, _rounds(part)) for part in parts]

@@ -46,7 +46,7 @@ def interpret_one(
     """
     Orders.begin(module.path, request.get("shuffled"))
     Printed.lines = []
-    grid, recorded = request["grid"], request.get("record")
+    grid, recorded, started = request["grid"], request.get("record"), time.process_time()
     size = lockstep.batch_size(grid, request["constants"])
     few = recorded is None or 2 * len(recorded) <= math.prod(grid)
     if size > 1 and few and not (request.get("accesses") or request.get("alone")):
@@ -56,7 +56,6 @@ def interpret_one(
             given.areas, module.path, request.get("seconds"), math.prod(grid), poison_masked=given.poison_masked
         )
         together.contributions = _contributions(given, request)
-        started = time.process_time()
         try:
             with together.active():
                 lockstep.launch(module.jit.rewrite(), grid, size, given.arguments, together)
@@ -77,10 +76,14 @@ def interpret_one(
         if answer and recorded is None:
             return answer
         if answer:
-            theirs, blobs_there = _one_after_the_other(module, request, _Given(module, request, blobs), together.stores)
+            started = time.process_time()
+            theirs, blobs_there = _one_after_the_other(
+                module, request, _Given(module, request, blobs), started, together.stores
+            )
             if "error" not in theirs:
                 return answer[0], [*answer[1], blobs_there[-1]]
-    return _one_after_the_other(module, request, _Given(module, request, blobs), [] if request.get("alone") else None)
+    given = _Given(module, request, blobs)
+    return _one_after_the_other(module, request, given, started, [] if request.get("alone") else None)
 
 
 class _Given:
@@ -162,13 +165,14 @@ def _contributions(given: _Given, request: dict[str, Any]) -> Contributions | No
 
 
 def _one_after_the_other(
-    module: LoadedModule, request: dict[str, Any], given: _Given, stores: Sequence[list[Any]] | None = None
+    module: LoadedModule, request: dict[str, Any], given: _Given, started: float, stores: Sequence[list[Any]] | None
 ) -> tuple[dict[str, Any], list[bytes]]:
-    """Program by program, checked at each access. stores: what is known already of those of others, where only recorded programs run."""
+    """Program by program, checked at each access. started: when the launch began, in CPU time. stores: what is known already of those of
+    others, where only recorded programs run."""
     count = math.prod(request["grid"])
     wanted: Iterable[int] = range(count)
     check = memory_check.MemoryCheck(given.areas, module.path, request.get("seconds"), count, given.poison_masked)
-    check.contributions = _contributions(given, request)
+    check.contributions, check.since = _contributions(given, request), started
     recorder: Any = None
     begins: Callable[[int], None] | None = None
     if "record" in request:
@@ -183,7 +187,6 @@ def _one_after_the_other(
 
         recorder = access_log.AccessLog(check.areas, check.path)
         check.told = recorder.add
-    started = time.process_time()
     try:
         with check.active(), recorder.active() if "record" in request else contextlib.nullcontext():
             program_loop.run(module.jit.rewrite(), request["grid"], wanted, given.arguments, begins)

@@ -86,7 +86,7 @@ def memory_test(lab: Lab, judged: Judged) -> TestResult:
     watched = [outcome for outcome in judged.watched if not lab.case(outcome.case).hidden]
     status, message = _memory_verdict(judged.memory, outcomes, watched, judged.sanitized)
     metrics: dict[str, Any] = {"seen": True} if judged.memory else {}
-    late = status == "failed" and message == _unfinished(watched) and all(one.status != "crash" for one in watched)
+    late = status == "failed" and message == _unfinished(watched) and not any(map(_ended_unseen, watched))
     if late:
         metrics["late"] = True
     if (status == "passed" or late) and (unseen := _unseen(outcomes, watched, judged.sanitized)):
@@ -117,6 +117,11 @@ def _memory_verdict(
     if unseen:
         said.append(_not_seen(unseen, outcomes, watched))
     return "passed" if ended or sanitized else "skipped", "; ".join(said) or "no launch could be checked here"
+
+
+def _ended_unseen(outcome: Outcome) -> bool:
+    """Whether a launch ended in a way that leaves unknown what it accessed before."""
+    return outcome.status == "crash" or (outcome.status == "timeout" and not outcome.not_run and outcome.memory is None)
 
 
 def _unseen(outcomes: Sequence[Outcome], watched: Sequence[Outcome], sanitized: Sequence[SanitizerResult]) -> list[str]:

@@ -19,7 +19,7 @@ def activations(case: Case, generator: torch.Generator, device: torch.device) ->
 
     normal: standard normal. outliers: normal with a few entries 100 times as large. zero_rows: every third row
     zero. positive: no negative entry, so that partial sums grow and an fp16 accumulator rounds ever more coarsely.
-    large: positive and 512 times as large, so that sums of x q exceed fp16's range. traps: by row, in turn, an
+    negative: no positive entry. large: positive and 512 times as large, so that sums of x q exceed fp16's range. traps: by row, in turn, an
     outlier, zeros, nearly all below fp16's normal numbers, large, as it is, zeros among others, and two as they are.
     """
     x = normal(generator, case.M, case.K, device=device)
@@ -31,6 +31,8 @@ def activations(case: Case, generator: torch.Generator, device: torch.device) ->
         x[::3] = 0
     elif case.x == "positive":
         x = x.abs() + 0.5
+    elif case.x == "negative":
+        x = -x.abs()
     elif case.x == "large":
         x = 512 * (x.abs() + 0.5)
     elif case.x == "traps":

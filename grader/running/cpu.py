@@ -209,7 +209,8 @@ class _Launches:
         outcome = self._launch(problem, case, config)
         if not first and not _is_clean(outcome) and not self.options.cancelled():
             self._leave()
-            outcome = self._launch(problem, case, config)
+            spent, outcome = outcome.seconds, self._launch(problem, case, config)
+            outcome = replace(outcome, seconds=spent + outcome.seconds)
         if not shares or not _is_clean(outcome):
             self._leave()
         return outcome

@@ -129,10 +129,12 @@ class StudentModule:
         own = [p.name for p in self.parameters[len(contract) :]]
         unknown = [str(name) for name in self.heuristics if name not in own and name not in contract]
         if unknown:
+            step = f"write {unknown[0][:80]}: tl.constexpr after the last parameter of {self.name}"
+            if unknown[0] in OPTIONS:
+                step = "set it in each triton.Config"
             raise ContractError(
                 f"@triton.heuristics of {self.name} sets `{unknown[0][:80]}`, which is not a parameter of {self.name}, "
-                f"whose own are {', '.join(own) or 'none'}; "
-                f"delete it there, or write {unknown[0][:80]}: tl.constexpr after the last parameter of {self.name}"
+                f"whose own are {', '.join(own) or 'none'}; delete it there, or {step}"
             )
 
     def _launch(self, problem: dict[str, Any], index: int, config: dict[str, Any]) -> dict[str, Any]:

@@ -37,8 +37,8 @@ CASES = (
     Case("rectangular", "N and K differ", 64, 256, 512, w="sparsity_0.7"),
     Case("strided_rows", "X as a slice of a wider matrix (stride_xm > K, odd), more tokens than any timed case", 8203, 64, 96,
          w="sparsity_0.5", x_layout="odd_slice", y_layout="odd_slice"),
-    Case("transposed_x", "X as a transposed view with gaps (stride_xm = 2, stride_xk > 2), few tokens", 3, 256, 256, w="sparsity_0.7",
-         x_layout="transposed_gaps"),
+    Case("transposed_x", "X as a transposed view with gaps (stride_xm = 2, stride_xk > 2), few tokens, none positive", 3, 256, 256,
+         w="sparsity_0.7", x="negative", x_layout="transposed_gaps"),
     Case("strided_y", "Y as a slice of a wider matrix (stride_ym > N, odd), an N beyond all that are timed", 12, 1056, 96,
          w="uneven", x_layout="odd_slice", y_layout="odd_slice"),
     Case("block_orientation", "your configs on blocks that are far from symmetric and on many tiles in M and N",
@@ -80,6 +80,7 @@ def problem(case: Case, generator: torch.Generator, device: torch.device) -> Pro
     elif case.w == "traps":
         values[1::3] /= 32  # a block of small numbers counts, too
         values[::2, 0, 0] = 0
+        values[2::5] = -values[2::5].abs()
     x = laid_out(activations(case, generator, device), case.x_layout)
     y = output_like(case.M, case.N, case.y_layout, device)
     return Problem(
