@@ -16,6 +16,7 @@ import numpy as np
 from grader.interpreter import faults, language_shims, lockstep, memory_check, program_loop
 from grader.interpreter.areas import Area
 from grader.interpreter.generated_module import LoadedModule, constants
+from grader.interpreter.launch_findings import Findings
 from grader.interpreter.orders import Orders
 from grader.interpreter.printing import Printed
 from grader.interpreter.split_k import Contributions
@@ -49,6 +50,7 @@ def interpret_one(
     grid, recorded, started = request["grid"], request.get("record"), time.process_time()
     size = lockstep.batch_size(grid, request["constants"])
     few = recorded is None or 2 * len(recorded) <= math.prod(grid)
+    together: lockstep.Lockstep | None = None
     if size > 1 and few and not (request.get("accesses") or request.get("alone")):
         given, answer = _Given(module, request, blobs), None
         check: memory_check.MemoryCheck
@@ -67,8 +69,8 @@ def interpret_one(
                 check = together
             answer = _answer(given, check, started)
         except Exception as error:
-            # Whatever goes wrong there is told by the launch one program after the other, which takes longer, if no programs parted.
-            if together.out_of_time and not together.divergences and recorded is None:
+            # Whatever goes wrong there is told by the launch one program after the other; but that takes longer if no programs parted.
+            if together.out_of_time and (together.longer or not together.divergences) and recorded is None:
                 with contextlib.suppress(Exception):
                     if together.log.disputed:
                         together.found.join(_judged(module, request, blobs, together.log)[1].found)
@@ -82,8 +84,8 @@ def interpret_one(
             )
             if "error" not in theirs:
                 return answer[0], [*answer[1], blobs_there[-1]]
-    given = _Given(module, request, blobs)
-    return _one_after_the_other(module, request, given, started, [] if request.get("alone") else None)
+    given, late = _Given(module, request, blobs), together.found if together and together.out_of_time else None
+    return _one_after_the_other(module, request, given, started, [] if request.get("alone") else None, late)
 
 
 class _Given:
@@ -165,10 +167,15 @@ def _contributions(given: _Given, request: dict[str, Any]) -> Contributions | No
 
 
 def _one_after_the_other(
-    module: LoadedModule, request: dict[str, Any], given: _Given, started: float, stores: Sequence[list[Any]] | None
+    module: LoadedModule,
+    request: dict[str, Any],
+    given: _Given,
+    started: float,
+    stores: Sequence[list[Any]] | None,
+    late: Findings | None = None,
 ) -> tuple[dict[str, Any], list[bytes]]:
     """Program by program, checked at each access. started: when the launch began, in CPU time. stores: what is known already of those of
-    others, where only recorded programs run."""
+    others, where only recorded programs run. late: what was found when the launch ran out of time otherwise, should it again."""
     count = math.prod(request["grid"])
     wanted: Iterable[int] = range(count)
     check = memory_check.MemoryCheck(given.areas, module.path, request.get("seconds"), count, given.poison_masked)
@@ -191,6 +198,8 @@ def _one_after_the_other(
         with check.active(), recorder.active() if "record" in request else contextlib.nullcontext():
             program_loop.run(module.jit.rewrite(), request["grid"], wanted, given.arguments, begins)
     except Exception as error:
+        if late and check.out_of_time:
+            check.found.join(late)
         return _failed(error, module, check, started), [recorder.answer()] if recorder else []
     answer, out = _answer(given, check, started)
     return answer, [*out, recorder.answer()] if recorder else out

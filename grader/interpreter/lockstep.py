@@ -45,8 +45,6 @@ FEWEST = 3
 """Programs that are worth it."""
 MAX_DIVERGENCES = 12
 """How often FIRST_PROGRAMS of a batch may part. A `while` that ends elsewhere in each of them would do it in each iteration."""
-LONGEST = 2
-"""So many times the seconds of a launch are spent here at most, and the others are left for its programs one after the other."""
 MOST_LOGGED = 1 << 24
 """Lanes of accesses that are kept to be judged afterwards."""
 
@@ -198,7 +196,6 @@ class Lockstep(MemoryCheck):
         self, areas: Sequence[Area], path: str, seconds: float | None, programs: int, *, poison_masked: bool
     ) -> None:
         super().__init__(areas, path, seconds, programs, poison_masked)
-        self.longest = LONGEST
         self.writes = self.divergences = self.moment = self.together = 0
         self.partings = MAX_DIVERGENCES
         self.numbers = np.zeros(0, dtype=np.int64)

@@ -52,7 +52,7 @@ class MemoryCheck:
 
     seconds: CPU time that the launch may take; after that, and where it is led astray, it is ended with LaunchEnded.
     programs: how many the grid has. A launch whose programs end one after another, so many that the others will have ended
-    in `longest` times the seconds, is given that: many small programs are no endless loop.
+    in EXTRA_TIME_FACTOR times the seconds, is given that: many small programs are no endless loop.
     since: CPU time at which the launch began, if it was tried otherwise before: EXTRA_TIME_FACTOR times the seconds are for both.
     contributions: what programs add to Y, where that is asked for. told: is told of each access before it is checked.
     misled: the tensor beside which an index or bound was read, once one was.
@@ -69,7 +69,7 @@ class MemoryCheck:
     ) -> None:
         self.areas, self.path, self.seconds, self.programs = list(areas), path, seconds, programs
         self.poison_masked = poison_masked
-        self.ended, self.longer, self.longest = 0, False, EXTRA_TIME_FACTOR
+        self.ended, self.longer = 0, False
         self.since: float | None = None
         self.misled: str | None = None
         self.iterations = 0
@@ -123,7 +123,7 @@ class MemoryCheck:
         if self.seconds is None:
             return
         begun = process_time()
-        self.last = (begun if self.since is None else self.since) + self.longest * self.seconds
+        self.last = (begun if self.since is None else self.since) + EXTRA_TIME_FACTOR * self.seconds
         self.deadline, self.end = min(begun + self.seconds, self.last), monotonic() + WALL_FACTOR * self.seconds
         signal.signal(signal.SIGPROF, lambda number, frame: self._in_time())
         signal.setitimer(signal.ITIMER_PROF, PAUSE, PAUSE)
@@ -145,11 +145,11 @@ class MemoryCheck:
         if process_time() <= self.deadline and monotonic() <= self.end:
             return
         assert self.seconds is not None
-        if FEWEST_PROGRAMS <= self.ended < self.programs <= self.longest * self.ended and not self.longer:
+        if FEWEST_PROGRAMS <= self.ended < self.programs <= EXTRA_TIME_FACTOR * self.ended and not self.longer:
             self.longer, self.deadline = True, self.last
-            self.end += (self.longest - 1) * WALL_FACTOR * self.seconds
+            self.end += (EXTRA_TIME_FACTOR - 1) * WALL_FACTOR * self.seconds
             return
-        spent = self.seconds * (self.longest if self.longer else 1)
+        spent = self.seconds * (EXTRA_TIME_FACTOR if self.longer else 1)
         among = (
             f", when {self.ended} of its {self.programs} programs had ended" if self.ended >= FEWEST_PROGRAMS else ""
         )

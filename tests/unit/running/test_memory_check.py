@@ -599,6 +599,21 @@ def test_findings_before_a_timeout_are_what_a_report_says_first(tmp_path):
     assert "writes row 1 of y" in next_step(report)
 
 
+def test_what_was_read_outside_before_a_launch_was_late_costs_the_memory_points(tmp_path):
+    """Whether programs part, or others end before, does not matter."""
+    pid = "    pid = tl.program_id(0)\n"
+    outside = "    seen = tl.load(x_ptr + 0 * pid + M * stride_xm + 5)\n    if pid == 9:\n        seen += 1.0\n"
+    endless = "    i = 0\n    while i < tl.where(pid >= 12, 2000000000, 0):\n        i += 1\n"
+    path = tmp_path / "w8a8.py"
+    path.write_text(edited(pid, pid + outside + endless), encoding="utf-8")
+    lab = replace(LAB, cases=tuple(case for case in LAB.cases if case.name == "several_tiles"))
+    report = grade(path, [lab], GradeOptions(choose("cpu")[0], case_seconds=1.0, capabilities=(90,), facts=False))
+    memory = next(test for test in report.labs["w8a8"].tests if test.kind == "memory")
+    assert report.labs["w8a8"].status == "timeout"
+    assert memory.points == 0
+    assert "tl.load reads" in memory.message
+
+
 MASKS = {
     "scalar": "mask=pid_m * BLOCK_M < M",
     "from_scalar": "mask=(pid_m * BLOCK_M < M) & (offs_m[:, None] < M) & (offs_n[None, :] < N)",
