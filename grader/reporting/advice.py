@@ -47,7 +47,7 @@ def describe_facts(facts: BuildFacts) -> str:
     spills = f", spills {facts.spill_bytes} bytes per thread" if facts.spill_bytes else ", no spills"
     return (
         f"{facts.registers} registers{spills}, {facts.shared_bytes / 1024:.0f} KB shared, {matrix}, "
-        f"widest load {facts.widest_load_bytes} bytes, {facts.programs_per_sm} programs per SM"
+        f"widest load {facts.widest_load_bytes} bytes, {facts.programs_per_sm} program{'s' if facts.programs_per_sm != 1 else ''} per SM"
     )
 
 
