@@ -86,10 +86,10 @@ def _slices_added(
     if seen is None and count > 1:
         seen = added_by(lab, problem, outcome)
     most, made = most_slices(sizes[2]), (outcome.additions or 0) if seen is None else seen.slices
-    if config.split_k > 1 and made > min(most, config.split_k):
-        few = most < config.split_k
-        fault = TOO_MANY.format(K=sizes[2], most=most) if few else MORE_THAN_SAID.format(made=made, said=config.split_k)
-        seen = Added(min(most, config.split_k), (seen.fault if seen else "") or fault)
+    limit = most if seen is None else min(most, config.split_k)
+    if config.split_k > 1 and made > limit:
+        told = MORE_THAN_SAID.format(made=made, said=limit) if limit < most else TOO_MANY.format(K=sizes[2], most=most)
+        seen = Added(limit, (seen.fault if seen else "") or told)
     if seen is not None:
         count = max(1, min(count, seen.slices))
     elif outcome.rounded is None:
