@@ -119,7 +119,7 @@ def _line(run: Run, parts: Sequence[Products], which: str, amiss: Array) -> tupl
         return line, len(parts) > 1
     if len(loops) > 1 and (not met.size or amiss.min() > met.max() or amiss.max() < met.min()):
         inside = loops[0]  # what the inner loop does is right each time
-    when = (one.iteration if one.round is None else one.round)[one.live[0] & (one.left.k[0] == amiss[0])]
+    when = one.when[one.live[0] & (one.left.k[0] == amiss[0])]
     if len(parts) == 1 and len(np.unique(when)) > 1 and loops:
         which = "step"  # what is met in two of its iterations
     if len(parts) > 1 and which == "start" and one.flow.terms:

@@ -244,8 +244,7 @@ def _length(run: Run, found: Bounds | None) -> set[int]:
 def right_end(run: Run, products: Products, wrong: Array, e: int) -> set[int]:
     """What the end of the loop is made of, if none of its iterations makes for an element nothing but what is wrong."""
     found, live = bounds(run, products.program, inside_loop(run, products)), products.live[e]
-    rounds = products.iteration if products.round is None else products.round
-    needed = np.unique(rounds[live & ~wrong])
-    if found is None or not np.isin(rounds[live], needed).all():
+    needed = np.unique(products.when[live & ~wrong])
+    if found is None or not np.isin(products.when[live], needed).all():
         return set()
     return {node.number for node in behind(run, found.stop)}

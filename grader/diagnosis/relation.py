@@ -130,6 +130,11 @@ class Products:
     round: Array | None
 
     @property
+    def when(self) -> Array:
+        """[P]: in which iteration of the loop around all, or else how many the program made in that line before."""
+        return self.iteration if self.round is None else self.round
+
+    @property
     def live(self) -> Array:
         return self.left.live & self.right.live & self.alive
 

@@ -35,7 +35,7 @@ def interpret_one(
     more blob behind the buffers. With request["alone"] no others run, and these in the order of the list.
     request["accesses"], when there, asks for every load and store instead (access_log.py), also as one more blob.
     request["factor"], when there, names the tensor [M, K] whose columns are K, and what programs add to the output is answered in one more
-    blob (contributions.py), announced by "contributions" in the answer; not together with a record.
+    blob (split_k.py), announced by "contributions" in the answer; not together with a record.
     request["poison_masked"], when there, makes poison of what a mask without `other` leaves out, and request["shuffled"] is a seed of
     other orders where Triton leaves one open (orders.py).
     request["unwritten"] names the tensors that hold poison, request["output"] the one that may be written. The answer's "memory" lists
@@ -50,42 +50,49 @@ def interpret_one(
     grid, recorded, started = request["grid"], request.get("record"), time.process_time()
     size = lockstep.batch_size(grid, request["constants"])
     few = recorded is None or 2 * len(recorded) <= math.prod(grid)
-    together: lockstep.Lockstep | None = None
+    late: Findings | None = None
     if size > 1 and few and not (request.get("accesses") or request.get("alone")):
-        given, answer = _Given(module, request, blobs), None
-        check: memory_check.MemoryCheck
-        together = lockstep.Lockstep(
-            given.areas, module.path, request.get("seconds"), math.prod(grid), poison_masked=given.poison_masked
-        )
-        together.contributions = _contributions(given, request)
-        try:
-            with together.active():
-                lockstep.launch(module.jit.rewrite(), grid, size, given.arguments, together)
-            if together.log.disputed:
-                given, check = _judged(module, request, blobs, together.log)
-                check.found.join(together.found)
-                check.contributions = together.contributions
-            else:
-                check = together
-            answer = _answer(given, check, started)
-        except Exception as error:
-            # Whatever goes wrong there is told by the launch one program after the other; but that takes longer if no programs parted.
-            if together.out_of_time and (together.longer or not together.divergences) and recorded is None:
-                with contextlib.suppress(Exception):
-                    if together.log.disputed:
-                        together.found.join(_judged(module, request, blobs, together.log)[1].found)
-                return _failed(error, module, together, started), []
+        answer, together = _together(module, request, blobs, size, started)
         if answer and recorded is None:
             return answer
         if answer:
-            started = time.process_time()
-            theirs, blobs_there = _one_after_the_other(
-                module, request, _Given(module, request, blobs), started, together.stores
-            )
+            given, begun = _Given(module, request, blobs), time.process_time()
+            theirs, blobs_there = _one_after_the_other(module, request, given, begun, together.stores)
             if "error" not in theirs:
                 return answer[0], [*answer[1], blobs_there[-1]]
-    given, late = _Given(module, request, blobs), together.found if together and together.out_of_time else None
+        if together.out_of_time:
+            late = together.found
+    given = _Given(module, request, blobs)
     return _one_after_the_other(module, request, given, started, [] if request.get("alone") else None, late)
+
+
+def _together(
+    module: LoadedModule, request: dict[str, Any], blobs: list[bytes], size: int, started: float
+) -> tuple[tuple[dict[str, Any], list[bytes]] | None, lockstep.Lockstep]:
+    """Its programs in lockstep, `size` at most; no answer where the launch one program after the other has to tell what is wrong. started:
+    when it began, in CPU time."""
+    given, grid = _Given(module, request, blobs), request["grid"]
+    together = lockstep.Lockstep(
+        given.areas, module.path, request.get("seconds"), math.prod(grid), poison_masked=given.poison_masked
+    )
+    together.contributions = _contributions(given, request)
+    try:
+        with together.active():
+            lockstep.launch(module.jit.rewrite(), grid, size, given.arguments, together)
+        check: memory_check.MemoryCheck = together
+        if together.log.disputed:
+            given, check = _judged(module, request, blobs, together.log)
+            check.found.join(together.found)
+            check.contributions = together.contributions
+        return _answer(given, check, started), together
+    except Exception as error:
+        parted = together.divergences and not together.longer  # else one after the other would take longer
+        if not together.out_of_time or parted or request.get("record") is not None:
+            return None, together
+        with contextlib.suppress(Exception):
+            if together.log.disputed:
+                together.found.join(_judged(module, request, blobs, together.log)[1].found)
+        return (_failed(error, module, together, started), []), together
 
 
 class _Given:

@@ -85,12 +85,15 @@ def memory_test(lab: Lab, judged: Judged) -> TestResult:
     outcomes = [outcome for outcome in judged.outcomes if not lab.case(outcome.case).hidden]
     watched = [outcome for outcome in judged.watched if not lab.case(outcome.case).hidden]
     status, message = _memory_verdict(judged.memory, outcomes, watched, judged.sanitized)
+    unfinished = "" if status == "failed" else _unfinished(watched)
+    late = bool(unfinished) and not any(map(_ended_unseen, watched))
     metrics: dict[str, Any] = {"seen": True} if judged.memory else {}
-    late = status == "failed" and message == _unfinished(watched) and not any(map(_ended_unseen, watched))
     if late:
         metrics["late"] = True
     if (status == "passed" or late) and (unseen := _unseen(outcomes, watched, judged.sanitized)):
         metrics["unseen"] = unseen
+    if unfinished:
+        status, message = "failed", unfinished
     return TestResult("memory", "memory", status, 0.0, 0.0, message, metrics=metrics)
 
 
@@ -105,8 +108,6 @@ def _memory_verdict(
         return "failed", f"wrote outside its output, in {', '.join(broken)}; grade with DEVICE=cpu to see the line"
     if fault := next((one for one in sanitized if one.fault), None):
         return "failed", f"the kernel {fault.fault} (in `{fault.case}`, config {fault.config})"
-    if unfinished := _unfinished(watched):
-        return "failed", unfinished
     ended, unseen = sum(outcome.status == "ran" for outcome in watched), _unseen(outcomes, watched, sanitized)
     said = [f"every access inside its tensor in {ended} launches"] if ended else []
     said += (
