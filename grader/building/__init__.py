@@ -129,9 +129,8 @@ def _verdicts(compiler: Compiler, bundle: KernelBundle, capability: int, case: s
 
 
 def with_binaries(lab: Lab, source: KernelSource, bundle: KernelBundle, options: BuildOptions) -> KernelBundle:
-    """The bundle that was built for a verdict with a binary of each config of which LLVM IR was enough."""
-    first = _small_case(lab)
-    wanted = [(max(options.capabilities), bundle.configs[index], first) for index in sorted(bundle.lowered)]
+    """The bundle that was built for a verdict with a binary of each config that compiles, as it is timed."""
+    wanted = [(max(options.capabilities), bundle.configs[index], lab.timed) for index in bundle.working]
     with Compiler(lab, source, options, lambda done, total: None, BUILD_SECONDS) as compiler:
         return compiler.compile(bundle, wanted)
 

@@ -68,13 +68,12 @@ def score(lab: Lab, judged: Judged, rubric: Rubric, tiers: Tiers | None) -> LabR
 
 
 def facts_of(lab: Lab, bundle: KernelBundle, capability: int | None) -> dict[int, BuildFacts]:
-    """For each config, the facts of one binary that a public case launches."""
-    public = {case.name for case in lab.all_cases if not case.hidden}
-    launched = {(config, launch.key) for (case, config), launch in bundle.launches.items() if case in public}
-    facts: dict[int, BuildFacts] = {}
-    for (built_for, config, key), binary in sorted(bundle.binaries.items()):
-        if built_for == capability and (config, key) in launched:
-            facts.setdefault(config, binary.facts)
+    """For each config, the facts of the binary that is timed; none where it was not made."""
+    facts = {}
+    for config in range(len(bundle.configs)) if capability else ():
+        launch = bundle.launches.get((lab.timed, config))
+        if launch and (binary := bundle.binaries.get((capability, config, launch.key))):
+            facts[config] = binary.facts
     return facts
 
 

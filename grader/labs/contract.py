@@ -142,6 +142,11 @@ class Lab:
     def all_cases(self) -> tuple[Case, ...]:
         return self.cases + self.speed_cases
 
+    @property
+    def timed(self) -> str:
+        """The name of the last public timed case, "" without one: a report says what a config is as that launches it."""
+        return next((case.name for case in reversed(self.speed_cases) if not case.hidden), "")
+
     def stacked_problem(self, case: Case, stack: Stack, number: int) -> Problem:
         """One launch of a stack as a Problem with its own output."""
         tensors = {name: tensor[number] for name, tensor in stack.items()}

@@ -20,7 +20,8 @@ def activations(case: Case, generator: torch.Generator, device: torch.device) ->
     normal: standard normal. outliers: normal with a few entries 100 times as large. zero_rows: every third row
     zero. positive: no negative entry, so that partial sums grow and an fp16 accumulator rounds ever more coarsely.
     negative: no positive entry. large: positive and 512 times as large, so that sums of x q exceed fp16's range. traps: by row, in turn, an
-    outlier, zeros, nearly all below fp16's normal numbers, large, as it is, zeros among others, and two as they are.
+    outlier, zeros, nearly all below fp16's normal numbers, large, as it is, zeros among others, and two as they are, but that every
+    other one of the last is 64 times as large, and one of its entries is 8192 or -8192, an eighth of the largest fp16 number.
     """
     x = normal(generator, case.M, case.K, device=device)
     if case.x == "outliers":
@@ -43,6 +44,8 @@ def activations(case: Case, generator: torch.Generator, device: torch.device) ->
         x[3::8] = 256 * x[3::8].abs()
         x[5::8] = x[5::8].relu()
         x[5::8, 0] = 0
+        x[7::16] *= 64
+        x[7::16, case.K // 3] = x[7::16, case.K // 3].sign() * 8192
     elif case.x not in ("normal", "outliers", "zero_rows"):
         raise ValueError(f"unknown recipe {case.x!r} for X")
     return x.to(torch.float16)

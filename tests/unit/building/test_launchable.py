@@ -8,9 +8,10 @@ from typing import ClassVar
 
 import pytest
 
-from grader.building import MOST_PROGRAMS, BuildOptions, assignments, compile_described, describe
+from grader.building import MOST_PROGRAMS, BuildOptions, assignments, compile_described, describe, with_binaries
 from grader.building.compiler import HIDDEN
 from grader.building.sm_limits import sm_limits
+from grader.judging.scoring import facts_of
 from grader.labs import get_lab
 from grader.model import Config, GeneratedModule, KernelBundle, Launch
 from grader.reading import read
@@ -179,3 +180,22 @@ def test_no_launch_of_a_solution_has_more_programs_than_the_interpreter_is_good_
     assert isinstance(described, KernelBundle), described
     asked = assignments(lab, described, compiled=False)
     assert max(math.prod(described.launches[case, index].grid) for case, indices in asked.items() for index in indices) <= MOST_PROGRAMS
+
+
+HEURISTIC = """@triton.heuristics({"WIDE": lambda args: 4 if args["M"] > 64 else 1})
+@triton.jit
+"""
+
+
+def test_facts_are_those_of_the_binary_that_is_timed(tmp_path):
+    """A heuristic gives the small case, which a verdict compiles, other values: nothing is said of these."""
+    lab = get_lab("dds")
+    text = (TESTS / "styles" / "dds_plain.py").read_text(encoding="utf-8")
+    text = text.replace("@triton.jit\n", HEURISTIC).replace("BLOCK_M: tl.constexpr", "BLOCK_M: tl.constexpr, WIDE: tl.constexpr")
+    text = text.replace("tl.program_id(0)", "(tl.program_id(0) * WIDE // WIDE)")
+    bundle = built(lab, text, tmp_path, "check")
+    assert facts_of(lab, bundle, 90) == {}
+    options = BuildOptions((90,), "check", 1, None, Sandbox)
+    whole = with_binaries(lab, read(tmp_path / "dds.py", [lab]).labs["dds"], bundle, options)
+    timed = {index: bundle.launches[lab.timed, index].key for index in bundle.working}
+    assert facts_of(lab, whole, 90) == {index: whole.binaries[90, index, key].facts for index, key in timed.items()}

@@ -103,12 +103,12 @@ def test_what_compiles_is_told_for_each_capability():
     assert [test.status for test in report({NAMES[0]: "ran"}, hidden).tests if test.kind == "build"] == ["passed"] * 2
 
 
-def test_facts_are_those_of_the_newest_capability_and_of_what_public_cases_launch():
+def test_facts_are_those_of_the_newest_capability_and_of_what_is_timed():
     binaries = {
         (80, 0, ALIGNED.key): binary(0, 80, 1), (90, 0, ALIGNED.key): binary(0, 90, 2), (90, 1, ODD.key): binary(1, 90, 3),
         (90, 2, ODD.key): binary(2, 90, 4),
     }
-    launches = {(NAMES[0], 0): ALIGNED, (HIDDEN.name, 1): ODD, (NAMES[1], 2): ALIGNED}
+    launches = {(LAB.timed, 0): ALIGNED, (HIDDEN.name, 1): ODD, (NAMES[1], 2): ODD}
     bundle = KernelBundle("w8a8", CONFIGS, launches, {}, GeneratedModule("", "W8A8_MM", ()), binaries)
     assert {config: one.registers for config, one in report({NAMES[0]: "ran"}, bundle).facts.items()} == {0: 2}
     assert report({NAMES[0]: "ran"}, bundle, capabilities=()).facts == {}
