@@ -69,12 +69,12 @@ def score(lab: Lab, judged: Judged, rubric: Rubric, tiers: Tiers | None) -> LabR
 
 def facts_of(lab: Lab, bundle: KernelBundle, capability: int | None) -> dict[int, BuildFacts]:
     """For each config, the facts of the binary that is timed; none where it was not made."""
-    facts = {}
-    for config in range(len(bundle.configs)) if capability else ():
-        launch = bundle.launches.get((lab.timed, config))
-        if launch and (binary := bundle.binaries.get((capability, config, launch.key))):
-            facts[config] = binary.facts
-    return facts
+    timed = {config: launch.key for (case, config), launch in bundle.launches.items() if case == lab.timed}
+    return {
+        config: binary.facts
+        for (built_for, config, key), binary in sorted(bundle.binaries.items())
+        if built_for == capability and timed.get(config) == key
+    }
 
 
 def _error_maps(lab: Lab, findings: Sequence[Finding]) -> tuple[ErrorMap, ...]:

@@ -41,7 +41,7 @@ CASES = (
          w="sparsity_0.7", x="negative", x_layout="transposed"),
     Case("strided_y", "Y as a slice of a wider matrix (stride_ym > N, odd), an N beyond all that are timed", 12, 1056, 96,
          w="uneven", x_layout="odd_slice", y_layout="odd_slice"),
-    Case("block_orientation", "your configs on many tiles in M and N, and on blocks that are far from symmetric: some values are beyond 1000",
+    Case("block_orientation", "your configs on many tiles in M and N, on blocks far from symmetric, some with values beyond 1000",
          1552, 288, 96, w="slanted", configs="most"),
     Case("long_row", "each of your configs on full block rows longer than any timed one, where an fp16 accumulator loses small terms",
          32, 64, 1408, x="positive", w="positive", configs="all"),

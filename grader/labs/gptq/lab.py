@@ -22,7 +22,7 @@ from grader.labs.tolerance import U_FP16, weight_only_reference
 from grader.model import Case, Parameter, Problem, Reference
 
 CASES = (
-    Case("one_tile", "each of your configs on one small, aligned tile, one group of 128", 64, 64, 128, group_size=128, configs="all"),
+    Case("one_tile", "each of your configs on one small, aligned tile, one group of 128", 64, 128, 128, group_size=128, configs="all"),
     Case("several_tiles", "your configs on several tiles in M, N and K, sizes that tiles divide", 256, 512, 128, group_size=128,
          configs="most"),
     Case("single_token", "up to three of your configs on M = 1, as every other column of a wider matrix (stride_xk = 2), groups of 64; "
@@ -65,7 +65,7 @@ CASES = (
          "tails everywhere, X transposed, with gaps, Y strided",
          301, 40, 528, x="traps", w="traps", x_layout="transposed_gaps", y_layout="column_slice", group_size=264, configs="all"),
     Case("every_config_groups", "each of your configs on groups of 32: few tokens, a K that ends inside a tile, X strided",
-         13, 136, 1184, x="traps", w="traps", x_layout="column_slice", group_size=32, configs="all"),
+         13, 192, 1184, x="traps", w="traps", x_layout="column_slice", group_size=32, configs="all"),
     Case("persistent", "if your kernel is persistent, your configs of large tiles on 155 tiles of 128 x 128",
          3873, 520, 96, group_size=32, configs="few"),
 )  # fmt: skip
