@@ -213,7 +213,7 @@ def _describe(y: torch.Tensor, reference: Reference, wrong: torch.Tensor, explai
     count = int(wrong.sum())
     unwritten = torch.isnan(y)
     if bool(unwritten.all()) and explained.everywhere:
-        return f"all of Y is NaN, although every element was stored{_read_outside(explained)}"
+        return f"all of Y is NaN, although every element was written{_read_outside(explained)}"
     if bool(unwritten.all()):
         return "no element of Y was written, or all are NaN; check the grid, the pointers and the store's mask"
     share = f"{count} of {M * N} elements of Y are wrong ({100 * count / (M * N):.3g} %)"

@@ -88,7 +88,7 @@ def _memory(test: TestResult, cases: Sequence[TestResult], worth: float) -> Test
     message = verdict
     if checked and lost and worth:
         named = ", ".join(lost[:MAX_NAMED]) + (f" and {len(lost) - MAX_NAMED} more" if len(lost) > MAX_NAMED else "")
-        message += f"; {gone:.3g} of its {worth:.3g} points are lost because these cases fail: {named}"
+        message += f"; these cases fail, which costs {gone:.3g} of its {worth:.3g} points: {named}"
         metrics["verdict"] = verdict
     return replace(test, points=points, max_points=worth, message=message, metrics=metrics)
 

@@ -10,7 +10,7 @@ import difflib
 import itertools
 import re
 import stat
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -172,7 +172,7 @@ CHECK = "the check"
 
 def _executed(inputs: Sequence[str], lab_id: str) -> _File:
     cells = tuple(executed_cells(inputs, _numbered(lab_id)))
-    return _File(Path("notebook"), cells, tuple(latest([s for s in statements(cells) if s.binds])))
+    return _File(Path("notebook"), cells, tuple(latest([s for s in statements(cells) if s.makes])))
 
 
 def _numbered(name: str) -> Mapping[str, int]:
@@ -334,17 +334,24 @@ def _no_kernel(path: Path, file: _File, labs: Sequence[Lab]) -> Refusal:
         )
     if errors:
         return Refusal("rejected", f"{path.name} has no readable {expected}: {errors[0]}")
-    assigned = next(
-        (s for s in file.statements for lab in labs if isinstance(s.node, ast.Assign) and lab.kernel in s.binds), None
-    )
-    if assigned is not None:
-        name = next(lab.kernel for lab in labs if lab.kernel in assigned.binds)
-        return Refusal(
-            "rejected",
-            f"{assigned.place}: `{name}` is assigned, expected a function of this name; put @triton.autotune(...) and @triton.jit "
-            f"above def {name}(...)",
-        )
+    if found := next(_as_something_else(file, labs), ""):
+        return Refusal("rejected", found)
     return Refusal("rejected", f"{path.name} has no function {expected}; define it as in the handed-out file")
+
+
+def _as_something_else(file: _File, labs: Sequence[Lab]) -> Iterator[str]:
+    """That a kernel is assigned, or defined in an `if` or in a function, where it is not looked for."""
+    kernels = [lab.kernel for lab in labs]
+    for statement in file.statements:
+        for name in sorted(statement.binds.intersection(kernels)) if isinstance(statement.node, ast.Assign) else ():
+            yield (
+                f"{statement.place}: `{name}` is assigned, expected a function of this name; put @triton.autotune(...) and @triton.jit "
+                f"above def {name}(...)"
+            )
+    for cell in file.cells:
+        for node in ast.walk(cell.tree) if cell.tree is not None else ():
+            if isinstance(node, ast.FunctionDef) and node.name in kernels:
+                yield f"{cell.at(node.lineno)}: `{node.name}` is defined inside another statement; define it at the top level of the file"
 
 
 def is_stub(node: ast.stmt) -> bool:
@@ -383,7 +390,7 @@ def _kernel_source(lab: Lab, file: _File, definition: Statement) -> KernelSource
 
 
 def _nested(statement: Statement) -> Refusal:
-    names = " and ".join(f"`{name}`" for name in sorted(statement.binds)[:2])
+    names = " and ".join(f"`{name}`" for name in sorted(statement.makes)[:2])
     return Refusal(
         "rejected",
         f"{statement.place}: an expression in {names} is nested more than {MAX_DEPTH} levels deep; compute it in several steps",

@@ -19,14 +19,15 @@ def latest(executed: Sequence[Statement]) -> list[Statement]:
     slot: dict[str, int] = {}
     replaced_at: dict[str, int] = {}
     for at, statement in enumerate(executed):
-        for name in statement.binds:
+        for name in statement.makes:
             slot.setdefault(name, at)
+        for name in statement.binds:
             if isinstance(statement.node, REPLACING) and not _within_one_cell(executed, replaced_at.get(name), at):
                 replaced_at[name] = at
     kept = [
-        (min(slot[name] for name in statement.binds), at, statement)
+        (min(slot[name] for name in statement.makes), at, statement)
         for at, statement in enumerate(executed)
-        if any(at >= replaced_at.get(name, 0) for name in statement.binds)
+        if any(at >= replaced_at.get(name, 0) for name in statement.makes)
     ]
     ordered = [statement for _, _, statement in sorted(kept, key=lambda entry: entry[:2])]
     return _after_their_needs(ordered)
@@ -40,7 +41,7 @@ def _within_one_cell(executed: Sequence[Statement], earlier: int | None, at: int
 def _after_their_needs(statements: Sequence[Statement]) -> list[Statement]:
     by_name: dict[str, list[int]] = {}
     for at, statement in enumerate(statements):
-        for name in statement.binds:
+        for name in statement.makes:
             by_name.setdefault(name, []).append(at)
     placed: list[Statement] = []
     begun: set[int] = set()
@@ -52,7 +53,7 @@ def _after_their_needs(statements: Sequence[Statement]) -> list[Statement]:
                 placed.append(statements[at])
             elif at not in begun:
                 begun.add(at)
-                needs = sorted(statements[at].needs - statements[at].binds)
+                needs = sorted(statements[at].needs - statements[at].makes)
                 waiting.append((at, True))
                 waiting += [(needed, False) for name in reversed(needs) for needed in reversed(by_name.get(name, ()))]
     return placed

@@ -215,6 +215,10 @@ def _cell_magic(source: str) -> str:
     return found[0] if found and found[0] not in ("%%time", "%%timeit", "%%capture") else ""
 
 
+MAGIC = re.compile(r"[%!?]|[\w.]+\s*\?{1,2}\s*$|[^=#'\"]+=\s*[%!]")
+"""How IPython's own lines begin: %timeit f(), !ls, ?f, f?, and out = !ls."""
+
+
 def _without_magics(source: str) -> str:
     """Blanks IPython's magics and shell lines; a cell magic other than %%time or %%timeit blanks the whole cell."""
     # what else Unicode calls a line end, Python does not
@@ -225,9 +229,12 @@ def _without_magics(source: str) -> str:
     depth = 0  # of open brackets, in which a leading % is Python's modulo
     for line in lines:
         stripped = line.lstrip()
-        magic = stripped.startswith(("%", "!", "?")) or re.match(r"^[\w.]+\s*\?{1,2}\s*$", stripped)
+        magic = MAGIC.match(stripped)
         continues = depth > 0 or (bool(kept) and kept[-1].endswith("\\"))
-        kept.append("" if magic and not continues else line)
+        nothing = (
+            f"{line[: len(line) - len(stripped)]}pass" if stripped != line else ""
+        )  # which an indented block is made of
+        kept.append(nothing if magic and not continues else line)
         depth += sum(kept[-1].count(bracket) for bracket in "([{") - sum(kept[-1].count(bracket) for bracket in ")]}")
     return "\n".join(kept)
 

@@ -19,7 +19,7 @@ from grader.reading.selection import PLAIN_MODULES, Statement
 
 MODULES = ("triton", "torch", "__future__", *PLAIN_MODULES)
 BUILTINS = frozenset(
-    "abs all any bool dict divmod enumerate filter float frozenset int isinstance issubclass len list map max min "
+    "abs all any bool dict divmod enumerate filter hasattr float frozenset int isinstance issubclass len list map max min "
     "pow range reversed round set sorted str sum tuple zip print slice "
     "property staticmethod classmethod True False None Exception ImportError ModuleNotFoundError AttributeError AssertionError "
     "NotImplementedError RuntimeError TypeError ValueError KeyError".split()
@@ -36,14 +36,14 @@ TRITON = frozenset(
 )
 LANGUAGE_MODULES = frozenset("math extra cuda libdevice core standard random".split())
 PLAIN_ATTRIBUTES = frozenset(
-    "append extend insert items keys values get copy update pop sort index count join format split strip lower upper "
-    "replace startswith endswith zero_ kwargs num_warps num_stages num_ctas maxnreg value shape dtype T type element_ty "
-    "primitive_bitwidth load store gather scatter bit_length "
+    "append extend insert clear remove discard setdefault popitem reverse items keys values get copy update pop sort index "
+    "__version__ count join format split strip lower upper replace startswith endswith zero_ kwargs num_warps num_stages num_ctas "
+    "maxnreg value shape dtype T type element_ty primitive_bitwidth load store gather scatter bit_length "
     "Any Optional Union List Dict Tuple Callable Literal Sequence Mapping Iterable NamedTuple _asdict _replace _fields".split()
 )
 STATEMENTS = (
     ast.FunctionDef, ast.ClassDef, ast.Assign, ast.AnnAssign, ast.AugAssign, ast.Import, ast.ImportFrom, ast.If, ast.For,
-    ast.While, ast.Try, ast.Expr,
+    ast.While, ast.Try, ast.Expr, ast.Delete,
 )  # fmt: skip
 
 
@@ -140,7 +140,7 @@ def _statement_violation(statement: Statement, attributes: frozenset[str]) -> st
     if not isinstance(statement.node, STATEMENTS):
         kind = type(statement.node).__name__
         return (
-            f"{statement.place}: the kernel needs `{', '.join(sorted(statement.binds))}`, which is a {kind}; "
+            f"{statement.place}: the kernel needs `{', '.join(sorted(statement.makes))}`, which is a {kind}; "
             "expected functions and plain constants; write it as one of these"
         )
     for name in sorted(statement.needs - statement.binds):
@@ -159,7 +159,9 @@ def _statement_violation(statement: Statement, attributes: frozenset[str]) -> st
                 return source_message.unknown_attribute(statement.cell, node, statement.node)
         elif isinstance(node, ast.ClassDef) and node is statement.node:
             continue
-        elif isinstance(node, ast.ClassDef | ast.AsyncFunctionDef | ast.Global | ast.Nonlocal | ast.Delete | ast.Await):
+        elif isinstance(node, ast.ClassDef | ast.AsyncFunctionDef | ast.Global | ast.Nonlocal | ast.Await) or (
+            isinstance(node, ast.Delete) and is_jitted(statement.node)
+        ):
             return source_message.not_compiled(statement.cell, node)
     return None
 

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from functools import cache
 
 from grader.model import SourceLine
+from grader.reading import changes
 from grader.reading.files import Cell, defined
 
 COMPOUND = (ast.If, ast.For, ast.While, ast.Try)
@@ -24,13 +25,10 @@ STARRED = frozenset(("triton", "triton.language", "triton.language.extra.libdevi
 MAX_STARRED = 8
 """How many of these in one file; each is some two hundred statements."""
 
-MUTATORS = frozenset("append extend insert update setdefault add remove discard pop popitem clear sort reverse".split())
-"""Methods that change a list, dict or set in place."""
-
 
 @dataclass(frozen=True)
 class Statement:
-    """A top-level statement: the names it binds or mutates, and the module-level names it needs."""
+    """A top-level statement: the names it binds, those whose values it changes in place, and the module-level names it needs."""
 
     cell: Cell
     node: ast.stmt
@@ -38,6 +36,12 @@ class Statement:
     needs: frozenset[str]
     text: str = ""
     """What is taken of it, where that is not its own lines: one name of an import of several."""
+    changes: frozenset[str] = frozenset()
+
+    @property
+    def makes(self) -> frozenset[str]:
+        """The names whose values are what this statement made of them."""
+        return self.binds | self.changes
 
     @property
     def first_line(self) -> int:
@@ -57,7 +61,8 @@ class Statement:
 def statements(cells: Iterable[Cell]) -> list[Statement]:
     """Every top-level statement of the cells that parse, in order; an import of several names is one for each."""
     found: list[Statement] = []
-    starred = 0
+    starred, cells = 0, list(cells)
+    names = changes.names(node for cell in cells if cell.tree is not None for node in cell.tree.body)
     for cell in cells:
         for node in cell.tree.body if cell.tree is not None else ():
             starred += _is_starred(node)
@@ -71,6 +76,7 @@ def statements(cells: Iterable[Cell]) -> list[Statement]:
                     frozenset(_binds(part)),
                     frozenset(needs(part)),
                     "" if part is node else ast.unparse(part),
+                    names.changed(part),
                 )
                 for part in _single_imports(node)
             ]
@@ -114,16 +120,16 @@ def _public(module: str) -> tuple[str, ...]:
 
 
 def _by_name(everything: Iterable[Statement]) -> dict[str, list[int]]:
-    """Where each name is bound."""
+    """Where each name is bound, or its value changed."""
     found: dict[str, list[int]] = {}
     for index, statement in enumerate(everything):
-        for name in statement.binds:
+        for name in statement.makes:
             found.setdefault(name, []).append(index)
     return found
 
 
 def closure(everything: list[Statement], roots: Iterable[str]) -> list[Statement]:
-    """The statements that bind the roots or any name they reach, in source order."""
+    """The statements that bind or change the roots or any name they reach, in source order."""
     binders = _by_name(everything)
     queue = [*roots]
     selected: set[int] = set()
@@ -193,7 +199,7 @@ def _text(statement: Statement, source: list[bytes]) -> list[str]:
 
 
 def _binds(node: ast.stmt) -> set[str]:
-    """Names that a top-level statement binds, or whose value it changes in place (`configs.append(...)`, `tiles[2] = 4`)."""
+    """Names that a top-level statement binds."""
     match node:
         case ast.FunctionDef(name=name) | ast.AsyncFunctionDef(name=name) | ast.ClassDef(name=name):
             return {name}
@@ -205,8 +211,6 @@ def _binds(node: ast.stmt) -> set[str]:
             return {name for target in targets for name in _stored(target)}
         case ast.AnnAssign(target=target) | ast.AugAssign(target=target):
             return _stored(target)
-        case ast.Expr(value=ast.Call(func=ast.Attribute(value=ast.Name(id=owner), attr=method))) if method in MUTATORS:
-            return {owner}
     return _binds_inside(node) if isinstance(node, COMPOUND) else set()
 
 
@@ -226,14 +230,8 @@ def _binds_inside(node: ast.stmt) -> set[str]:
 
 
 def _stored(target: ast.expr) -> set[str]:
-    """The names that an assignment to this target binds, or whose elements it changes."""
-    while isinstance(target, ast.Subscript):
-        if isinstance(target.value, ast.Name):
-            return {target.value.id}
-        target = target.value
-    return {name.id for name in ast.walk(target) if isinstance(name, ast.Name) and isinstance(name.ctx, ast.Store)} | {
-        name for part in ast.walk(target) if isinstance(part, ast.Subscript) for name in _stored(part)
-    }
+    """The names that an assignment to this target binds."""
+    return {name.id for name in ast.walk(target) if isinstance(name, ast.Name) and isinstance(name.ctx, ast.Store)}
 
 
 def needs(node: ast.stmt) -> set[str]:

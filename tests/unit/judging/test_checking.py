@@ -87,8 +87,8 @@ def test_the_element_that_is_shown_is_the_farthest_beyond_its_bound():
     ("places", "everywhere", "outside", "words"),
     [
         ([(ROWS, COLUMNS)], False, "", "no element of Y was written, or all are NaN"),
-        ([(ROWS, COLUMNS)], True, "", "all of Y is NaN, although every element was stored: check the values it is computed from"),
-        ([(ROWS, COLUMNS)], True, "x_ptr", "all of Y is NaN, although every element was stored: reads outside x give NaN here"),
+        ([(ROWS, COLUMNS)], True, "", "all of Y is NaN, although every element was written: check the values it is computed from"),
+        ([(ROWS, COLUMNS)], True, "x_ptr", "all of Y is NaN, although every element was written: reads outside x give NaN here"),
         ([(slice(4, 16), COLUMNS)], False, "", "384 of 512 elements of Y were never written, or are NaN, all in rows 4 to 15"),
         ([(3, COLUMNS)], True, "", "32 of 512 elements of Y are NaN, all in row 3, and were stored: check"),
         ([(3, COLUMNS)], True, "qweight_ptr", "32 of 512 elements of Y are NaN, all in row 3, and were stored: check"),

@@ -98,9 +98,9 @@ def test_the_memory_test_says_what_cost_the_rest(states, rubric):
     ]
     if memory.status == "passed" and lost and memory.max_points:
         assert memory.points < memory.max_points
-        assert "points are lost because these cases fail: " + ", ".join(lost[:4]) in memory.message
+        assert "points: " + ", ".join(lost[:4]) in memory.message
     else:
-        assert "lost" not in memory.message
+        assert "costs" not in memory.message
     assert "hidden_1" not in memory.message
 
 

@@ -104,6 +104,8 @@ def test_helpers_constants_and_config_functions_are_taken(tmp_path):
         import triton.language as tl
         SIZES = [16]
         SIZES.append(32)
+        SIZES.append(64)
+        del SIZES[0]
         UNUSED = undefined_name
         def make():
             return [triton.Config({"BLOCK_M": m, "BLOCK_N": 32, "BLOCK_K": 32}) for m in SIZES]
@@ -118,13 +120,13 @@ def test_helpers_constants_and_config_functions_are_taken(tmp_path):
     text = text[:start] + "    configs=CONFIGS,\n" + text[end:]
     source = read_text(tmp_path, text)["w8a8"]
     assert isinstance(source, KernelSource)
-    for name in ("SIZES.append(32)", "def make", "def rounded", "HALF"):
+    for name in ("SIZES.append(32)", "del SIZES[0]", "def make", "def rounded", "HALF"):
         assert name in source.module
     assert "UNUSED" not in source.module
 
 
 def test_notebook_with_magics_and_a_broken_cell(tmp_path):
-    cells = ["%matplotlib inline\n!nvidia-smi\n", "def broken(:\n", "%%bash\nls", "%%time\n" + BASE, "W8A8_MM?"]
+    cells = ["%matplotlib inline\n!nvidia-smi\n", "def broken(:\n", "%%bash\nls", "%%time\nfiles = !ls\n" + BASE + "\nif True:\n    !ls\nt = %timeit -o 1", "W8A8_MM?"]
     source = read_text(tmp_path, notebook(*cells), "w8a8.ipynb")["w8a8"]
     assert isinstance(source, KernelSource)
     line = next(n for n, text in enumerate(source.module.split("\n"), 1) if "def W8A8_MM" in text)
@@ -150,6 +152,14 @@ def test_a_name_that_a_broken_cell_would_bind_is_answered_by_that_cell(tmp_path,
     message = refusal(read_text(tmp_path, notebook(*cells), "w8a8.ipynb")["w8a8"])
     assert bool(re.match(r"w8a8\.ipynb cell 2 line |`CONFIGS`, line ", message)) or not binds, message
     assert ("`CONFIGS` is not defined" in message) != binds
+
+
+def test_a_kernel_within_another_statement_is_pointed_to(tmp_path):
+    lines = BASE.split("\n")
+    first = next(n for n, line in enumerate(lines) if line.startswith("@triton.autotune"))
+    text = "\n".join([*lines[:first], "if True:", *(f"    {line}" for line in lines[first:])])
+    message = refusal(read_text(tmp_path, text)["w8a8"])
+    assert "`W8A8_MM` is defined inside another statement; define it at the top level of the file" in message
 
 
 @pytest.mark.parametrize("magic", ["%%writefile kernel.py", "%%script false", "%%html"])
