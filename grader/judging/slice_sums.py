@@ -30,7 +30,7 @@ FACTOR = ("M", "K")
 MOST_SETS, MOST_SOLVED, MOST_PARTS = 320, 32, 8192
 """Different sets of k that are compared with the reference, those of them that are found by what was added, and slices that are compared
 with these: a judge is not kept busy by what a kernel adds. 16 slices are all that count."""
-MOST_ELEMENTS, MOST_UNKNOWN, ROOM = 4096, 600, 1.5
+MOST_ELEMENTS, MOST_UNKNOWN, ROOM = 4096, 1200, 1.5
 WIDTHS = (1, 8, 16, 32, 64)
 """Neighbouring k that go together, where a slice adds too few elements to tell each k: fewer than ROOM times as many."""
 
@@ -42,6 +42,10 @@ NOT_FOLLOWED = (
     "its slices of K do not widen the tolerance, because nobody could follow what each adds: they are more than the grader keeps, "
     "are not added as fp16, or are added to what was stored"
 )
+NOT_TOLD = (
+    "its slices of K do not widen the tolerance, because the grader cannot tell which k each of them adds; "
+    "load no more of X in a slice than its own k"
+)
 UNEVEN = (
     "SPLIT_K widens the tolerance by as many slices of K as most elements of Y get, and some elements get more; "
     "cut every tile into the same number of slices"
@@ -50,7 +54,10 @@ UNEVEN = (
 MORE_THAN_SAID = (
     "it adds {made} slices of K, and SPLIT_K = {said} of the config widens the tolerance by no more than {said}"
 )
-TOO_MANY = "with K = {K}, SPLIT_K widens the tolerance by no more slices than {most}: one for each 16 k, and 16 in all"
+TOO_MANY = (
+    "with K = {K}, SPLIT_K widens the tolerance by no more slices than {most}: one for each 16 k, and 16 in all; "
+    "let the other slices add nothing"
+)
 
 
 @dataclass(frozen=True)
@@ -84,9 +91,9 @@ def added(lab: Lab, problem: Problem, outcome: Outcome) -> Added | None:
     try:
         for masks, own in _slices(record):
             if not any(products.fit(mask, record.place[own], record.value[own]) for mask in masks) and not all(
-                products.fit_some(record.place[part], record.value[part]) for part in _parts(record, own)
+                any(products.fit_some(record, part, by) for by in (part, alike)) for part, alike in _parts(record, own)
             ):
-                return Added(1, NOT_ITS_SHARE)
+                return Added(1, NOT_TOLD if products.coarse else NOT_ITS_SHARE)
             whole += np.bincount(record.place[own][record.value[own] != 0], minlength=whole.size)
     except _TooMuch:
         return Added(1, NOT_FOLLOWED)
@@ -176,10 +183,19 @@ def _alone(record: _Record, adding: np.ndarray) -> np.ndarray:
     return own
 
 
-def _parts(record: _Record, own: np.ndarray) -> Iterator[np.ndarray]:
-    """Of some additions, where those of each slice are."""
+def _parts(record: _Record, own: np.ndarray) -> Iterator[tuple[np.ndarray, np.ndarray]]:
+    """Of some additions, where those of each slice are; and those of all slices that come in the same place among the slices of a tile,
+    since these have the same k, if a kernel cuts every tile alike: together they tell it, where a tile has few elements."""
     own = own[np.argsort(record.slice_of[own], kind="stable")]
-    yield from np.split(own, np.flatnonzero(np.diff(record.slice_of[own])) + 1)
+    adding = np.zeros(len(record.ranks), dtype=bool)
+    adding[record.slice_of[own]] = True
+    place_of = np.zeros(len(adding), dtype=np.int64)
+    for members in _tiles(record, adding):
+        place_of[members] = np.arange(len(members))
+    places = place_of[record.slice_of[own]]
+    alike = {place: own[places == place] for place in range(min(16, 1 + int(places.max(initial=0))))}
+    for part in np.split(own, np.flatnonzero(np.diff(record.slice_of[own])) + 1):
+        yield part, alike.get(int(place_of[record.slice_of[part[0]]]), part)
 
 
 class _TooMuch(Exception):
@@ -194,23 +210,26 @@ class _Products:
         self.whole: Reference | None = None
         self.solved: list[Reference] = []
         self.sets = self.parts = 0
+        self.coarse = False
+        """Whether k were sought that additions are too few to tell one by one."""
 
     def fit(self, mask: np.ndarray, places: np.ndarray, values: np.ndarray) -> bool:
         """Whether values added to elements of Y are the products of these k, rounded once."""
         return _fits(self._of(mask), places, values)
 
-    def fit_some(self, places: np.ndarray, values: np.ndarray) -> bool:
-        """Whether they are those of any k."""
+    def fit_some(self, record: _Record, part: np.ndarray, by: np.ndarray) -> bool:
+        """Whether a part of the additions is that of any k, which some of them tell."""
         self.parts += 1
         if self.parts > MOST_PARTS:
             raise _TooMuch
+        places, values = record.place[part], record.value[part]
         if not np.isfinite(values).all():
             return False
         for number, one in enumerate(self.solved):
             if _fits(one, places, values):
                 self.solved.insert(0, self.solved.pop(number))  # the next one is often of the same k
                 return True
-        mask = self._nearest(places, values) if len(self.solved) < MOST_SOLVED else None
+        mask = self._nearest(record.place[by], record.value[by]) if len(self.solved) < MOST_SOLVED else None
         if mask is None:
             return False
         self.solved.insert(0, self._of(mask))
@@ -231,6 +250,7 @@ class _Products:
             return None
         K, some = whole.left.shape[1], np.unique(np.linspace(0, len(places) - 1, MOST_ELEMENTS).astype(np.int64))
         width = next((one for one in WIDTHS if -(-K // one) <= min(len(some) / ROOM, MOST_UNKNOWN)), None)
+        self.coarse = self.coarse or width != 1
         if width is None:
             return None
         m, n = (torch.from_numpy(one) for one in np.divmod(places[some].astype(np.int64), whole.right.shape[0]))

@@ -126,7 +126,8 @@ def test_helpers_constants_and_config_functions_are_taken(tmp_path):
 
 
 def test_notebook_with_magics_and_a_broken_cell(tmp_path):
-    cells = ["%matplotlib inline\n!nvidia-smi\n", "def broken(:\n", "%%bash\nls", "%%time\n" + BASE + "\nfiles = !ls\nif True:\n    !ls\nt = %timeit -o 1", "W8A8_MM?"]
+    kernel = f"%%time\n{BASE}\nfiles = !ls\nif True:\n    !ls\nt = %timeit -o 1"
+    cells = ["%matplotlib inline\n!nvidia-smi\n", "def broken(:\n", "%%bash\nls", kernel, "W8A8_MM?"]
     source = read_text(tmp_path, notebook(*cells), "w8a8.ipynb")["w8a8"]
     assert isinstance(source, KernelSource)
     line = next(n for n, text in enumerate(source.module.split("\n"), 1) if "def W8A8_MM" in text)
