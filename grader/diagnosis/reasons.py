@@ -68,8 +68,9 @@ def _unread(failure: Failure, unread: str) -> Diagnosis | None:
     """That how Y comes about could not be followed, and in which case this is looked into with the least work."""
     failing = failure.failing
     public = [outcome for outcome in failure.watched if not failure.lab.hides(outcome.case)]
-    if not failing or any(outcome.memory for outcome in public):  # the memory check has sentences of its own
-        return None
+    wrong = [finding for finding in failure.findings if not (finding.ok or finding.skipped)]
+    if not failing or any(outcome.memory for outcome in public) or all(finding.explained for finding in wrong):
+        return None  # the memory check, and the judge of slices, have sentences of their own
     cases = [failure.lab.case(one.case) for one in failing]
     small = min(cases, key=lambda case: case.M * case.N * case.K).name
     why = f" ({unread})" if unread else ""

@@ -20,7 +20,7 @@ class Finding:
     """The verdict on one outcome: right or wrong, and a sentence that says why. `skipped`: it could not be judged.
 
     slices: the slices of K whose fp16 roundings the tolerance allowed for. unordered: Y is right here, but depends on the order of
-    programs or on a false promise to the compiler.
+    programs or on a false promise to the compiler. explained: the sentence says why the tolerance is not that of the config's slices.
     """
 
     ok: bool
@@ -31,6 +31,7 @@ class Finding:
     errors: ErrorMap | None = None
     slices: int = 1
     unordered: bool = False
+    explained: bool = False
 
 
 References = dict[tuple[str, int], Reference]
@@ -69,7 +70,7 @@ def check(
     if finding.ok:
         return reject_undefined(finding, outcome)
     if seen is not None and seen.fault:
-        finding = replace(finding, message=f"{finding.message}; {seen.fault}")
+        finding = replace(finding, message=f"{finding.message}; {seen.fault}", explained=True)
     return replace(finding, errors=error_map(lab, outcome.case, config, outcome.y, reference))
 
 
