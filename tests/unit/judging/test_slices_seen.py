@@ -7,11 +7,14 @@ from dataclasses import replace
 import pytest
 import torch
 
-from grader.judging.checking import check
+from grader.diagnosis import reasons
+from grader.diagnosis.explaining import Explained, Failure
+from grader.judging.checking import Finding, check
 from grader.judging.judge import Launched, with_fewer_slices
 from grader.judging.slice_sums import NOT_FOLLOWED, UNEVEN, Added, added
 from grader.labs import get_lab
 from grader.model import Config, GeneratedModule, KernelBundle, Launch, Outcome
+from grader.running.cpu import InterpretOptions
 from tests import margins
 from tests.margins import Judge
 from tests.reports import kernel_source
@@ -54,6 +57,7 @@ def test_what_the_interpreter_follows_decides(crumbs):
     assert judged(on_gpu(y)).ok, "nobody saw that nothing is added"
     finding = judged(on_gpu(y), watched)
     assert not finding.ok
+    assert finding.explained
     assert "do not widen the tolerance" in finding.message
     right = margins.followed(JUDGE, HONEST)
     assert judged(on_gpu(right.y), right).slices == len(HONEST)
@@ -104,3 +108,12 @@ def test_a_second_launch_decides_where_nobody_watched(crumbs, rounded, ok):
 def test_where_y_tells_nothing_other_launches_of_the_config_do(crumbs, rounded, ok):
     other = on_gpu(torch.zeros_like(crumbs[0]), rounded)
     assert judged(on_gpu(crumbs[0]), others=[other]).ok == ok
+
+
+@pytest.mark.parametrize("explained", [False, True])
+def test_what_is_said_of_slices_is_enough(monkeypatch, explained):
+    monkeypatch.setattr(reasons, "explain", lambda failure: Explained())
+    findings = [replace(Finding(False, "1 of 9 elements of Y is wrong"), explained=explained)]
+    failure = Failure(LAB, SOURCE, BUNDLE, PROBLEMS, [on_gpu(JUDGE.problem.tensors["y_ptr"])], findings, [], InterpretOptions(1))
+    (said,) = reasons.reasons(failure).diagnoses
+    assert (said is None) is explained
