@@ -327,6 +327,8 @@ def _no_kernel(path: Path, file: _File, labs: Sequence[Lab]) -> Refusal:
     expected = " or ".join(lab.kernel for lab in labs)
     errors = [cell.error for cell in file.cells if cell.error]
     jitted = [s.node.name for s in file.statements if isinstance(s.node, ast.FunctionDef) and policy.is_jitted(s.node)]
+    if found := next(_as_something_else(file, labs), ""):
+        return Refusal("rejected", found)
     if jitted:
         close = [name for lab in labs for name in difflib.get_close_matches(lab.kernel, jitted, 1, 0.4)] or jitted
         return Refusal(
@@ -334,8 +336,6 @@ def _no_kernel(path: Path, file: _File, labs: Sequence[Lab]) -> Refusal:
         )
     if errors:
         return Refusal("rejected", f"{path.name} has no readable {expected}: {errors[0]}")
-    if found := next(_as_something_else(file, labs), ""):
-        return Refusal("rejected", found)
     return Refusal("rejected", f"{path.name} has no function {expected}; define it as in the handed-out file")
 
 
