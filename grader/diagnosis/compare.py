@@ -122,7 +122,8 @@ def _is_alone(run: Run, products: Products) -> bool:
     """Whether no other program stores there: what one leaves out another may bring."""
     stores = [one for one in run.tape.stores if one.tensor == run.lab.output]
     own = {(one.lowest, one.highest) for one in stores if one.program == products.program}
-    return not any((one.lowest, one.highest) in own for one in stores if one.program != products.program)
+    shared = any((one.lowest, one.highest) in own for one in stores if one.program != products.program)
+    return run.tape.all_stores and not shared
 
 
 def _numbers(
@@ -159,7 +160,7 @@ def _of_slices(run: Run, followed: list[Products]) -> list[Observation]:
     tiles: dict[tuple[int, int], list[Products]] = {}
     for products in followed:
         tiles.setdefault((int(products.m[0]), int(products.n[0])), []).append(products)
-    for parts in tiles.values():
+    for parts in tiles.values() if run.tape.all_stores else ():
         programs = {products.program for products in parts}
         shared = [one for one in run.tape.stores if one.program in programs and one.tensor == run.lab.output]
         places = {(one.lowest, one.highest) for one in shared}

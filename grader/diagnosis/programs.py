@@ -49,7 +49,7 @@ class TileMap:
 
 def check_programs(run: Run) -> list[Observation]:
     """Is every element of Y stored, and by one program?"""
-    if not run.ended:
+    if not run.ended or not run.tape.all_stores:
         return []
     if not any(one.tensor == run.lab.output for one in run.tape.stores):
         return [_none(run)]

@@ -106,11 +106,13 @@ class Stored:
 
 @dataclass(frozen=True, eq=False)
 class Tape:
-    """All that was recorded. programs: linear program number to its range of nodes."""
+    """All that was recorded. programs: linear program number to its range of nodes. all_stores: whether `stores` has those of every
+    program."""
 
     nodes: tuple[Node, ...]
     programs: Mapping[int, range]
     stores: tuple[Stored, ...]
+    all_stores: bool = True
 
     @cached_property
     def calls(self) -> Mapping[int, frozenset[int | None]]:
@@ -166,7 +168,7 @@ def _parse(record: bytes) -> Tape:
         )
         for p, op, line, tensor, low, high, lanes in document["stores"]
     )
-    return Tape(tuple(_nodes(document, names, body, *tables)), programs, stores)
+    return Tape(tuple(_nodes(document, names, body, *tables)), programs, stores, document["all_stores"] is True)
 
 
 def _nodes(

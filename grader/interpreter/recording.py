@@ -117,6 +117,7 @@ class Recorder:
             "tensors": [area.name for area in self.areas],
             "programs": sorted(self.spans),
             "stores": self.stores,
+            "all_stores": len(self.stores) < MAX_STORES,
             "sizes": [self.count, len(self.inputs), len(self.arrays)],
             **{kind: list(names) for kind, names in self.names.items()},
         }

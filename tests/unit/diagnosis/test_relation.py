@@ -106,6 +106,16 @@ def test_of_a_tile_that_a_program_did_not_finish_nothing_is_said():
     assert compare(replace(run, cut_off=None)) != []
 
 
+def test_where_not_every_store_was_kept_nobody_says_that_an_element_is_not_stored():
+    """A store for each element of Y; a program whose numbers are NaN, as what is read outside is, is among those that were not kept."""
+    text = style("w4a16_row_loop", ("tl.load(scales_ptr + n))", "tl.load(scales_ptr + n) * tl.where(m == M - 1, float('nan'), 1.0))"))
+    *_, run = recorded(text, "w4a16", "n_tail")
+    assert not run.tape.all_stores
+    assert np.isnan(run.y[-1]).all()
+    assert [one for one in compare(run) if one.column in ("programs", "store")] == []
+    assert compare(replace(run, tape=replace(run.tape, all_stores=True)))[0].key == ("programs", "missing")
+
+
 def test_columns_beyond_the_last_are_no_rows():
     text = style("dds_plain", ("offs_n[None, :] * stride_yn", "(row * BLOCK_M + offs_b)[None, :] * stride_yn"))
     found = observed(text, "dds", "rectangular", config=2)
