@@ -65,7 +65,7 @@ class SourceLine:
 @dataclass(frozen=True)
 class KernelSource:
     """One lab's kernel as source text: only the kernel, its grid, its helpers and constants. profile: whether the student asked for a
-    profile on the GPU."""
+    profile on the GPU. note: on a statement that is left out, though it may change what is graded, or ""."""
 
     lab_id: str
     kernel: str
@@ -74,6 +74,7 @@ class KernelSource:
     lines: tuple[SourceLine, ...]
     path: Path
     profile: bool = False
+    note: str = ""
 
     def locate(self, module_line: int) -> str:
         """Where a 1-based line of `module` is in the student's file or notebook."""

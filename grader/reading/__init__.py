@@ -6,6 +6,7 @@ Finds each lab's kernel and what it reaches, and takes nothing else.
 from __future__ import annotations
 
 import ast
+import builtins
 import difflib
 import itertools
 import re
@@ -32,6 +33,7 @@ from grader.reading.selection import (
     statements,
     too_deep,
     unbound,
+    with_changes,
 )
 from grader.unusable import Unusable
 
@@ -71,7 +73,8 @@ def read(path: Path, labs: Sequence[Lab], *, all_labs: bool = False) -> Submissi
         if not single:
             found[lab.id] = _in_a_folder_below(path, lab, found[lab.id], allowance)
         doubts += (note,) if note and _differ(lab, files) else ()
-        notes += tuple(text for text in (note, *_earlier_attempts(lab, chosen)) if text)
+        unread = getattr(found[lab.id], "note", "")
+        notes += tuple(text for text in (note, *_earlier_attempts(lab, chosen), unread) if text)
     if single and not all_labs:
         present = {lab_id: result for lab_id, result in found.items() if result is not None}
         found = dict(present) or found
@@ -160,7 +163,7 @@ def read_step(inputs: Sequence[str], lab_id: str, step: Step) -> KernelSource | 
     selected = _selected(file, file.statements, [step.function], step.function)
     if isinstance(selected, Refusal):
         return selected
-    module, lines = module_text(selected)
+    module, lines = module_text(selected[0])
     harness = f"import triton\nimport triton.language as tl\n{step.harness}"
     places = (SourceLine(CHECK, number) for number in range(1, harness.count("\n") + 2))
     return KernelSource(lab_id, "harness", None, module + harness, (*lines, *places), file.path)
@@ -172,7 +175,7 @@ CHECK = "the check"
 
 def _executed(inputs: Sequence[str], lab_id: str) -> _File:
     cells = tuple(executed_cells(inputs, _numbered(lab_id)))
-    return _File(Path("notebook"), cells, tuple(latest([s for s in statements(cells) if s.makes])))
+    return _File(Path("notebook"), cells, tuple(latest(statements(cells))))
 
 
 def _numbered(name: str) -> Mapping[str, int]:
@@ -238,7 +241,15 @@ def _without_copies(lab: Lab, files: list[_File]) -> tuple[list[_File], str]:
 def _differ(lab: Lab, files: list[_File]) -> bool:
     """Whether the files have kernels of this lab that are not the same."""
     last = [found[-1].node for file in files if (found := _definitions(file, lab.kernel))]
-    return len({ast.dump(node) for node in last if not is_stub(node)}) > 1
+    return len({_written(node) for node in last if not is_stub(node)}) > 1
+
+
+def _written(node: ast.AST) -> str:
+    """A node as text, whatever its comments and spaces; of one that is nested too deeply, which is refused later, nothing."""
+    try:
+        return ast.dump(node)
+    except RecursionError:
+        return ""
 
 
 def _earlier_attempts(lab: Lab, files: list[_File]) -> list[str]:
@@ -269,7 +280,7 @@ def _find(lab: Lab, files: list[_File]) -> KernelSource | Refusal | None:
 
 def _identity(source: KernelSource | Refusal) -> str:
     """The same for one kernel that was handed in several times, as a file and as a notebook, say."""
-    return ast.dump(parse(source.module)) if isinstance(source, KernelSource) else str(source.path)
+    return _written(parse(source.module)) if isinstance(source, KernelSource) else str(source.path)
 
 
 def _nothing_attempted(lab: Lab, files: list[_File], stubs: Sequence[str]) -> Refusal | None:
@@ -375,9 +386,10 @@ def _kernel_source(lab: Lab, file: _File, definition: Statement) -> KernelSource
         return Refusal("rejected", message)
     roots = [lab.kernel, lab.grid]
     everything = [s for s in file.statements if lab.kernel not in s.binds or s is definition]
-    selected = _selected(file, everything, roots, lab.kernel)
-    if isinstance(selected, Refusal):
-        return selected
+    found = _selected(file, everything, roots, lab.kernel)
+    if isinstance(found, Refusal):
+        return found
+    selected, note = found
     module, lines = module_text(selected)
     if len(module) > MAX_MODULE_CHARS:
         return Refusal(
@@ -386,11 +398,11 @@ def _kernel_source(lab: Lab, file: _File, definition: Statement) -> KernelSource
             "leave out what the kernel, its configs and its grid do not use",
         )
     has_grid = any(lab.grid in statement.binds for statement in selected)
-    return KernelSource(lab.id, lab.kernel, lab.grid if has_grid else None, module, lines, file.path)
+    return KernelSource(lab.id, lab.kernel, lab.grid if has_grid else None, module, lines, file.path, note=note)
 
 
 def _nested(statement: Statement) -> Refusal:
-    names = " and ".join(f"`{name}`" for name in sorted(statement.makes)[:2])
+    names = " and ".join(f"`{name}`" for name in sorted(statement.binds)[:2]) or "this statement"
     return Refusal(
         "rejected",
         f"{statement.place}: an expression in {names} is nested more than {MAX_DEPTH} levels deep; compute it in several steps",
@@ -399,9 +411,10 @@ def _nested(statement: Statement) -> Refusal:
 
 def _selected(
     file: _File, everything: Sequence[Statement], roots: Sequence[str], kernel: str
-) -> list[Statement] | Refusal:
-    """The statements of a file that the roots reach; a refusal where a name is missing or something may not be there."""
-    selected = closure(list(everything), roots)
+) -> tuple[list[Statement], str] | Refusal:
+    """The statements of a file that the roots reach, with what may change their values, and a note on what is left out; a refusal where
+    a name is missing or something may not be there."""
+    selected = closure(everything, roots)
     if deep := too_deep(selected):
         return _nested(deep)
     for name, statement in unbound(selected).items():
@@ -413,7 +426,32 @@ def _selected(
         cell = statement.cell
         return Refusal("rejected", undefined_name(cell, statement.node, name, known))
     message = policy.violation(selected, kernel)
-    return Refusal("rejected", message) if message else selected
+    if message:
+        return Refusal("rejected", message)
+    return _with_changes(everything, selected, kernel)
+
+
+def _with_changes(
+    everything: Sequence[Statement], selected: Sequence[Statement], kernel: str
+) -> tuple[list[Statement], str]:
+    """What is read, with whatever else may change its values, and a note on the first statement that is left out, though it may."""
+    bound = {name for one in everything for name in one.binds} | set(dir(builtins))
+    own = policy.own_attributes(everything)
+
+    def fault(more: list[Statement]) -> str:
+        if deep := too_deep(more):
+            return _nested(deep).message
+        if missing := {name for one in more for name in one.needs} - bound:
+            return f"`{min(missing)}` is not defined"
+        return policy.violation(more, kernel, own) or ""
+
+    jitted = {name for one in everything if policy.is_jitted(one.node) for name in one.binds}
+    whole, left_out = with_changes(everything, selected, jitted, fault)
+    for one, why in left_out:
+        if not (isinstance(one.node, ast.Assign | ast.AnnAssign) and one.binds):  # a new name, which changes nothing
+            reason = why.removeprefix(f"{one.place}: ")
+            return whole, f"{one.place} is not executed for grading, so a change that it makes does not count: {reason}"
+    return whole, ""
 
 
 def _signature_fault(lab: Lab, node: ast.FunctionDef, definition: Statement, constexprs: frozenset[str]) -> str | None:

@@ -9,25 +9,31 @@ from __future__ import annotations
 import ast
 from collections.abc import Sequence
 
-from grader.reading.selection import Statement
+from grader.reading.selection import Statement, makes_values
 
 REPLACING = (ast.FunctionDef, ast.ClassDef, ast.Assign, ast.AnnAssign, ast.Import, ast.ImportFrom)
 
 
 def latest(executed: Sequence[Statement]) -> list[Statement]:
-    """The statements that still count, each after those that it needs. `executed`: in the order they were run."""
+    """The statements that still count, each after those that it needs. `executed`: in the order they were run.
+
+    One that binds nothing, as CONFIGS.append(...) does, counts as long as the values that it mentions are those of its time.
+    """
     slot: dict[str, int] = {}
     replaced_at: dict[str, int] = {}
+    values_at: dict[str, int] = {}
     for at, statement in enumerate(executed):
-        for name in statement.makes:
-            slot.setdefault(name, at)
         for name in statement.binds:
+            slot.setdefault(name, at)
             if isinstance(statement.node, REPLACING) and not _within_one_cell(executed, replaced_at.get(name), at):
                 replaced_at[name] = at
+                if makes_values(statement.node):
+                    values_at[name] = at
     kept = [
-        (min(slot[name] for name in statement.makes), at, statement)
+        (min((slot[name] for name in statement.binds), default=at), at, statement)
         for at, statement in enumerate(executed)
-        if any(at >= replaced_at.get(name, 0) for name in statement.makes)
+        if any(at >= replaced_at.get(name, 0) for name in statement.binds)
+        or (not statement.binds and all(at >= values_at.get(name, 0) for name in statement.needs))
     ]
     ordered = [statement for _, _, statement in sorted(kept, key=lambda entry: entry[:2])]
     return _after_their_needs(ordered)
@@ -41,7 +47,7 @@ def _within_one_cell(executed: Sequence[Statement], earlier: int | None, at: int
 def _after_their_needs(statements: Sequence[Statement]) -> list[Statement]:
     by_name: dict[str, list[int]] = {}
     for at, statement in enumerate(statements):
-        for name in statement.makes:
+        for name in statement.binds:
             by_name.setdefault(name, []).append(at)
     placed: list[Statement] = []
     begun: set[int] = set()
@@ -53,7 +59,7 @@ def _after_their_needs(statements: Sequence[Statement]) -> list[Statement]:
                 placed.append(statements[at])
             elif at not in begun:
                 begun.add(at)
-                needs = sorted(statements[at].needs - statements[at].makes)
+                needs = sorted(statements[at].needs - statements[at].binds)
                 waiting.append((at, True))
                 waiting += [(needed, False) for name in reversed(needs) for needed in reversed(by_name.get(name, ()))]
     return placed

@@ -10,7 +10,8 @@ import ast
 import builtins
 import difflib
 import importlib
-from collections.abc import Iterator
+from collections import deque
+from collections.abc import Iterator, Sequence
 from functools import cache
 
 from grader.compile_errors import source_message
@@ -36,14 +37,13 @@ TRITON = frozenset(
 )
 LANGUAGE_MODULES = frozenset("math extra cuda libdevice core standard random".split())
 PLAIN_ATTRIBUTES = frozenset(
-    "append extend insert clear remove discard setdefault popitem reverse items keys values get copy update pop sort index "
-    "__version__ count join format split strip lower upper replace startswith endswith zero_ kwargs num_warps num_stages num_ctas "
-    "maxnreg value shape dtype T type element_ty primitive_bitwidth load store gather scatter bit_length "
+    "join format split strip lower upper replace startswith endswith zero_ kwargs num_warps num_stages num_ctas "
+    "maxnreg value shape dtype T type element_ty primitive_bitwidth load store gather scatter bit_length __version__ "
     "Any Optional Union List Dict Tuple Callable Literal Sequence Mapping Iterable NamedTuple _asdict _replace _fields".split()
-)
+) | {name for kind in (list, dict, set, deque) for name in dir(kind) if not name.startswith("_")}
 STATEMENTS = (
     ast.FunctionDef, ast.ClassDef, ast.Assign, ast.AnnAssign, ast.AugAssign, ast.Import, ast.ImportFrom, ast.If, ast.For,
-    ast.While, ast.Try, ast.Expr, ast.Delete,
+    ast.While, ast.Try, ast.Expr, ast.Delete, ast.Assert,
 )  # fmt: skip
 
 
@@ -64,11 +64,16 @@ def _language_attributes() -> frozenset[str]:
     return frozenset(name for name in names - doors if not name.startswith("_"))
 
 
-def violation(selected: list[Statement], kernel: str) -> str | None:
-    """The first thing that a submission may not hold, as a sentence; None when there is nothing."""
-    own = frozenset(
+def own_attributes(selected: Sequence[Statement]) -> frozenset[str]:
+    """What classes and named tuples of a submission's own hold."""
+    return frozenset(
         name for statement in selected for name in _class_attributes(statement.node) | _tuple_fields(statement.node)
     )
+
+
+def violation(selected: list[Statement], kernel: str, own: frozenset[str] | None = None) -> str | None:
+    """The first thing that a submission may not hold, as a sentence; None when there is nothing. own: if not `own_attributes` of these."""
+    own = own_attributes(selected) if own is None else own
     imported = {name for statement in selected if isinstance(statement.node, ast.Import) for name in statement.binds}
     for statement in selected:
         message = _foreign_call(statement, imported)
@@ -140,7 +145,7 @@ def _statement_violation(statement: Statement, attributes: frozenset[str]) -> st
     if not isinstance(statement.node, STATEMENTS):
         kind = type(statement.node).__name__
         return (
-            f"{statement.place}: the kernel needs `{', '.join(sorted(statement.makes))}`, which is a {kind}; "
+            f"{statement.place}: the kernel needs `{', '.join(sorted(statement.binds))}`, which is a {kind}; "
             "expected functions and plain constants; write it as one of these"
         )
     for name in sorted(statement.needs - statement.binds):
@@ -159,8 +164,8 @@ def _statement_violation(statement: Statement, attributes: frozenset[str]) -> st
                 return source_message.unknown_attribute(statement.cell, node, statement.node)
         elif isinstance(node, ast.ClassDef) and node is statement.node:
             continue
-        elif isinstance(node, ast.ClassDef | ast.AsyncFunctionDef | ast.Global | ast.Nonlocal | ast.Await) or (
-            isinstance(node, ast.Delete) and is_jitted(statement.node)
+        elif isinstance(node, ast.ClassDef | ast.AsyncFunctionDef | ast.Await) or (
+            isinstance(node, ast.Delete | ast.Global | ast.Nonlocal) and is_jitted(statement.node)
         ):
             return source_message.not_compiled(statement.cell, node)
     return None

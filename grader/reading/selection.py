@@ -7,15 +7,14 @@ import builtins
 import importlib
 import symtable
 import warnings
-from collections.abc import Iterable
+from collections.abc import Callable, Collection, Container, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 
 from grader.model import SourceLine
-from grader.reading import changes
 from grader.reading.files import Cell, defined
 
-COMPOUND = (ast.If, ast.For, ast.While, ast.Try)
+COMPOUND = (ast.If, ast.For, ast.While, ast.Try, ast.With)
 MAX_DEPTH = 150
 """Levels of syntax in one statement; the deepest anybody wrote for these labs has a tenth of them."""
 PLAIN_MODULES = ("math", "itertools", "functools", "typing", "operator", "collections", "dataclasses", "enum")
@@ -24,11 +23,14 @@ STARRED = frozenset(("triton", "triton.language", "triton.language.extra.libdevi
 """Modules whose `from module import *` is read as what it binds."""
 MAX_STARRED = 8
 """How many of these in one file; each is some two hundred statements."""
+CONSTANT = (ast.Constant, ast.Tuple, ast.UnaryOp, ast.BinOp, ast.operator, ast.unaryop, ast.expr_context)
+MOST_ROUNDS, MOST_LEFT_OUT = 8, 100
+"""How often statements are gone through for what mentions a list; and how many that do may be left out before no more are looked at."""
 
 
 @dataclass(frozen=True)
 class Statement:
-    """A top-level statement: the names it binds, those whose values it changes in place, and the module-level names it needs."""
+    """A top-level statement: the names it binds, and the module-level names it needs."""
 
     cell: Cell
     node: ast.stmt
@@ -36,12 +38,6 @@ class Statement:
     needs: frozenset[str]
     text: str = ""
     """What is taken of it, where that is not its own lines: one name of an import of several."""
-    changes: frozenset[str] = frozenset()
-
-    @property
-    def makes(self) -> frozenset[str]:
-        """The names whose values are what this statement made of them."""
-        return self.binds | self.changes
 
     @property
     def first_line(self) -> int:
@@ -61,8 +57,7 @@ class Statement:
 def statements(cells: Iterable[Cell]) -> list[Statement]:
     """Every top-level statement of the cells that parse, in order; an import of several names is one for each."""
     found: list[Statement] = []
-    starred, cells = 0, list(cells)
-    names = changes.names(node for cell in cells if cell.tree is not None for node in cell.tree.body)
+    starred = 0
     for cell in cells:
         for node in cell.tree.body if cell.tree is not None else ():
             starred += _is_starred(node)
@@ -76,7 +71,6 @@ def statements(cells: Iterable[Cell]) -> list[Statement]:
                     frozenset(_binds(part)),
                     frozenset(needs(part)),
                     "" if part is node else ast.unparse(part),
-                    names.changed(part),
                 )
                 for part in _single_imports(node)
             ]
@@ -120,25 +114,95 @@ def _public(module: str) -> tuple[str, ...]:
 
 
 def _by_name(everything: Iterable[Statement]) -> dict[str, list[int]]:
-    """Where each name is bound, or its value changed."""
+    """Where each name is bound."""
     found: dict[str, list[int]] = {}
     for index, statement in enumerate(everything):
-        for name in statement.makes:
+        for name in statement.binds:
             found.setdefault(name, []).append(index)
     return found
 
 
-def closure(everything: list[Statement], roots: Iterable[str]) -> list[Statement]:
-    """The statements that bind or change the roots or any name they reach, in source order."""
-    binders = _by_name(everything)
-    queue = [*roots]
-    selected: set[int] = set()
+def closure(everything: Sequence[Statement], roots: Iterable[str]) -> list[Statement]:
+    """The statements that bind the roots or any name they reach, in source order."""
+    return [everything[index] for index in sorted(_reached(everything, _by_name(everything), roots, ()))]
+
+
+def _reached(
+    everything: Sequence[Statement], binders: Mapping[str, list[int]], roots: Iterable[str], known: Container[int]
+) -> set[int]:
+    """Which statements bind the roots or any name they reach, beside those that are known."""
+    queue, seen, selected = [*roots], set[str](), set[int]()
     while queue:
-        for index in binders.pop(queue.pop(), ()):
-            if index not in selected:
+        name = queue.pop()
+        for index in () if name in seen else binders.get(name, ()):
+            if index not in known and index not in selected:
                 selected.add(index)
                 queue.extend(everything[index].needs)
-    return [everything[index] for index in sorted(selected)]
+        seen.add(name)
+    return selected
+
+
+def with_changes(
+    everything: Sequence[Statement],
+    selected: Sequence[Statement],
+    apart: Collection[str],
+    fault: Callable[[list[Statement]], str],
+) -> tuple[list[Statement], list[tuple[Statement, str]]]:
+    """A selection with what else may change its lists, dicts and objects in place, which is whatever mentions one of them, or calls what
+    does. What may not be there is left out, and returned with why.
+
+    apart: names of kernels, which change none. fault: why statements may not be there, "" if they may.
+    """
+    binders, own = _by_name(everything), set(map(id, selected))
+    taken = {index for index, statement in enumerate(everything) if id(statement) in own}
+    kept = {name for statement in selected if makes_values(statement.node) for name in statement.binds}
+    asked, left_out = set(taken), list[tuple[Statement, str]]()
+    for _ in range(MOST_ROUNDS):
+        before = len(kept)
+        for index in _mentioning(everything, kept, apart):
+            if index in asked or len(left_out) == MOST_LEFT_OUT:
+                continue
+            asked.add(index)
+            more = {index} | _reached(everything, binders, everything[index].needs, taken)
+            if why := fault([everything[one] for one in sorted(more)]):
+                left_out.append((everything[index], why))
+                continue
+            taken |= more
+            kept |= {name for one in more if makes_values(everything[one].node) for name in everything[one].binds}
+        if len(kept) == before:
+            break
+    return [everything[index] for index in sorted(taken)], left_out
+
+
+def _mentioning(everything: Sequence[Statement], kept: set[str], apart: Collection[str]) -> Iterator[int]:
+    """The statements that mention one of some names; functions that do join the names, since they do something where they are called."""
+    for index, statement in enumerate(everything):
+        node = statement.node
+        if kept.isdisjoint(statement.needs) or not statement.binds.isdisjoint(apart) or _is_main(node):
+            continue
+        if isinstance(node, ast.FunctionDef | ast.ClassDef):
+            kept |= statement.binds
+        if not isinstance(node, ast.FunctionDef | ast.ClassDef) or _decorated_by(node, kept):
+            yield index
+
+
+def makes_values(node: ast.stmt) -> bool:
+    """Whether what a statement binds could be changed: no import, function, or constant."""
+    if isinstance(node, ast.Assign | ast.AnnAssign) and node.value is not None:
+        return not all(isinstance(part, CONSTANT) for part in ast.walk(node.value))
+    return not isinstance(node, ast.Import | ast.ImportFrom | ast.FunctionDef | ast.AsyncFunctionDef)
+
+
+def _decorated_by(node: ast.FunctionDef | ast.ClassDef, names: Container[str]) -> bool:
+    parts = (part for decorator in node.decorator_list for part in ast.walk(decorator))
+    return any(isinstance(part, ast.Name) and part.id in names for part in parts)
+
+
+def _is_main(node: ast.stmt) -> bool:
+    """`if __name__ == "__main__":`, which nobody runs who imports the file."""
+    return isinstance(node, ast.If) and any(
+        isinstance(one, ast.Name) and one.id == "__name__" for one in ast.walk(node.test)
+    )
 
 
 def constexpr_names(everything: Iterable[Statement]) -> frozenset[str]:
@@ -166,7 +230,7 @@ def too_deep(selected: Iterable[Statement]) -> Statement | None:
     return None
 
 
-def unbound(selected: list[Statement]) -> dict[str, Statement]:
+def unbound(selected: Sequence[Statement]) -> dict[str, Statement]:
     """Names that the selection needs and nothing binds, with the statement that needs them."""
     bound = {name for statement in selected for name in statement.binds} | set(dir(builtins))
     return {name: statement for statement in selected for name in sorted(statement.needs) if name not in bound}
@@ -226,6 +290,9 @@ def _binds_inside(node: ast.stmt) -> set[str]:
         waiting += [child for child in ast.iter_child_nodes(part) if isinstance(child, ast.stmt)]
         waiting += [child for handler in getattr(part, "handlers", []) for child in handler.body]
         bound |= _stored(part.target) if isinstance(part, ast.For) else set()
+        bound |= {
+            name for item in getattr(part, "items", ()) if item.optional_vars for name in _stored(item.optional_vars)
+        }
     return bound
 
 

@@ -87,7 +87,11 @@ def read_hand_in(path: Path, lab_ids: tuple[str, ...]) -> Content | Refusal:
         return Refusal("rejected", str(problem))
     except PermissionError as error:
         return Refusal("not_graded", f"{path.name} cannot be read ({error.strerror}); check its permissions")
-    except (MemoryError, RecursionError):
+    except RecursionError:
+        return Refusal(
+            "rejected", f"{path.name} has an expression that is nested too deeply; compute it in several steps"
+        )
+    except MemoryError:
         size = f"more than {READ_BYTES >> 30} GB of memory"
         return Refusal("rejected", f"{path.name} takes {size} to read; clear its outputs, save it and hand it in again")
 

@@ -1,15 +1,18 @@
-"""What a top-level statement changes in place: a config that a kernel has is the one that Python would give it."""
+"""What else of a file is executed: whatever may change a list, dict or object that the kernel has, as Python would."""
 
 from __future__ import annotations
 
-import ast
 import time
 
 import pytest
 
-from grader.reading import changes
+from grader.labs import get_lab
+from grader.reading import read
+from grader.reading.files import Allowance, read_cells
+from grader.reading.selection import closure, statements, with_changes
+from tests.submissions import TESTS
 
-CHANGED = (
+CHANGING = (
     "C.append(2)",
     "del C[0]",
     "C[0] = 2",
@@ -19,76 +22,118 @@ CHANGED = (
     "C[0].num_warps = 8",
     "setattr(C[0], 'num_warps', 8)",
     "[C.append(size) for size in (1, 2)]",
-    "for c in C: c.num_warps = 8",
     "for at, c in enumerate(C): c.kwargs['a'] = at",
-    "for c in reversed(C):\n    if c.num_warps:\n        c.num_warps = 8",
     "while len(C) < 3: C.insert(0, 1)",
     "first = C[0]\nfirst.num_warps = 8",
-    "other = C\nother.append(1)",
     "both = C + [1]\nfor c in both: c.num_warps = 8",
     "rows = []\nfor c in C: rows.append(c)\nrows[0].num_warps = 8",
-    "max(C).num_warps = 8",
-    "one = C[0] if C else None\none.num_warps = 8",
-    "(last := C[-1]).kwargs.update(a=1)",
+    "add = C.append\nadd(2)",
+    "from functools import partial\nadd = partial(C.insert, 0)\nadd(2)",
     "def add(size): C.append(size)\nadd(16)",
     "add = lambda size: C.append(size)\nadd(16)",
-    "def add(size): C.append(size)\nlist(map(add, (16, 32)))",
-    "def widen(config): config.num_warps = 8\nfor c in C: widen(c)",
+    "def add(size):\n    global C\n    C = C + [size]\nadd(16)",
+    "def add(size, to=C): to.append(size)\nadd(16)",
     "def widen(config): config.num_warps = 8\nlist(map(widen, C))",
-    "def all_of_them():\n    for c in C: one(c)\ndef one(c): two(c)\ndef two(c): c.num_warps = 8\nall_of_them()",
-    "T = {}\nT['all'] = C\nT['all'].append(1)",
-    "T = {1: C}\nT.get(1).append(2)",
+    "def every():\n    for c in C: one(c)\ndef one(c): c.num_warps = 8\nevery()",
+    "def early(): pool.append(1)\npool = C\nearly()",
+    "class Builder:\n    def add(self, size): C.append(size)\nBuilder().add(16)",
+    "def register(make):\n    C.append(make())\n    return make\n@register\ndef small(): return 1",
+    "T = {'all': C}\nT.get('all').append(2)",
 )
-KEPT = (
-    "print(C)",
-    "rows = []\nfor c in C: rows.append((c.num_warps, bench(c)))\nrows.sort()",
-    "times = {}\nfor c in C: times[c] = bench(c)",
-    "copy = list(C)\ncopy.append(1)",
-    "few = [c for c in C if c.num_warps]\nfew.pop()",
-    "T = {}\nT['all'] = C\nT['none'] = 3",
-    "C = [1]",
-    "def add(size):\n    C = [size]\n    C.append(1)\nadd(16)",
+OTHERS = (
+    "other = [1]\nother.append(2)",
     "def add(size): C.append(size)",
-    "x = run(C)\nx.weight = 1",
-    "import C\nC.cache.clear()",
-    "def C(): pass\nC.cache.clear()",
-    "def widest(configs): return configs[0]\nwidest(C)",
+    "SIZE = 4\nprint(SIZE)",
+    "kernel[1](2)",
+    "if __name__ == '__main__': print(C)",
 )
 
 
-def changed(text: str) -> frozenset[str]:
-    """By the last statement."""
-    body = ast.parse(text).body
-    return changes.names(body).changed(body[-1])
+def taken(text: str, tmp_path, why: str = ""):
+    path = tmp_path / "file.py"
+    path.write_text(f"C = [1]\nSIZE = 3\ndef kernel(): C\n{text}\n")
+    everything = statements(read_cells(path, Allowance(), {}))
+    return everything, *with_changes(everything, closure(everything, ["C", "SIZE"]), ("kernel",), lambda more: why)
 
 
-@pytest.mark.parametrize("text", CHANGED)
-def test_what_is_changed(text):
-    assert "C" in changed(text)
+@pytest.mark.parametrize("text", CHANGING)
+def test_what_may_change_a_list_is_executed(text, tmp_path):
+    everything, whole, left_out = taken(text, tmp_path)
+    assert everything[-1] in whole
+    assert not left_out
 
 
-@pytest.mark.parametrize("text", KEPT)
-def test_what_stays_as_it_is(text):
-    assert "C" not in changed(text)
+@pytest.mark.parametrize("text", OTHERS)
+def test_what_changes_nothing_is_not(text, tmp_path):
+    everything, whole, _ = taken(text, tmp_path)
+    assert everything[-1] not in whole
+
+
+def test_what_may_not_be_executed_is_left_out_and_told(tmp_path):
+    everything, whole, left_out = taken("C[0].num_warps = 8", tmp_path, "no")
+    assert everything[-1] not in whole
+    assert left_out == [(everything[-1], "no")]
+
+
+def graded(tmp_path, more: str):
+    """A right kernel with CONFIGS and more below them: its module, and the notes."""
+    text = (TESTS / "styles" / "w8a8_plain.py").read_text(encoding="utf-8")
+    begin = text.index("configs=[") + len("configs=")
+    end = text.index("],", begin) + 1
+    configs, text = text[begin:end], text[:begin] + "CONFIGS" + text[end:]
+    path = tmp_path / "w8a8.py"
+    path.write_text(text.replace("\n@triton.autotune", f"\nCONFIGS = {configs}\n{more}\n\n@triton.autotune", 1))
+    submission = read(path, [get_lab("w8a8")])
+    return submission.labs["w8a8"].module, submission.notes
+
+
+BENCHMARK = """
+rows = []
+for config in CONFIGS:
+    rows.append({"config": config, "ms": triton.testing.do_bench(lambda: None)})
+for row in rows:
+    row["speedup"] = 1 / row["ms"]
+"""
+LEFT_OUT = "is not executed for grading, so a change that it makes does not count: "
+
+
+@pytest.mark.parametrize(
+    ("more", "why"),
+    [
+        (BENCHMARK, "`triton.testing.do_bench` is not allowed"),
+        ("CONFIGS" + "[0]" * 900 + " = 3", "nested more than 150 levels deep"),
+        ("CONFIGS.append(undefined)", "`undefined` is not defined"),
+        ("with open('a') as f: CONFIGS.append(f)", "which is a With"),
+    ],
+)
+def test_what_may_not_be_there_costs_no_points_and_is_told(tmp_path, more, why):
+    module, (note,) = graded(tmp_path, more)
+    assert more.strip() not in module
+    assert LEFT_OUT in note
+    assert why in note
+
+
+def test_a_config_is_what_python_makes_of_it(tmp_path):
+    module, notes = graded(tmp_path, "for config in CONFIGS:\n    config.num_warps = 8\nassert CONFIGS")
+    assert "config.num_warps = 8\nassert CONFIGS\n" in module
+    assert not notes
 
 
 LONG = {
-    "names of names": lambda n: "\n".join(f"a{i} = a{i - 1}\na{i}.x = 1" for i in range(1, n)),
-    "one list of all": lambda n: f"A = [{', '.join(f'a{i}' for i in range(n))}]\n" + "A[0].x = 1\n" * n,
-    "functions of functions": lambda n: "\n".join(f"def f{i}(p): f{i - 1}(p); f{i - 1}(p); A{i}.append(p)" for i in range(1, n)),
-    "calls of one function": lambda n: f"def f(p): p.x = 1\n[{', '.join(f'f(a{i})' for i in range(n))}]",
-    "many at once": lambda n: f"{' = '.join(f'a{i}' for i in range(n))} = [{', '.join(f'b{i}' for i in range(n))}]",
+    "names of names": lambda n: "\n".join(f"a{i} = {f'a{i - 1}' if i else 'C'}\na{i}.x = 1" for i in range(n)),
+    "one list of all": lambda n: f"A = [C, {', '.join(f'a{i}' for i in range(n))}]\n" + "A[0].x = 1\n" * n,
+    "functions of functions": lambda n: "\n".join(f"def f{i}(p): {f'f{i - 1}(p)' if i else 'C.append(p)'}" for i in range(n)),
+    "many at once": lambda n: f"{' = '.join(f'a{i}' for i in range(n))} = [C, {', '.join(f'b{i}' for i in range(n))}]",
+    "a long chain": lambda n: f"C{'.add()' * 900}\n" * (n // 100),
 }
 
 
+@pytest.mark.parametrize("why", ["", "no"])
 @pytest.mark.parametrize("name", LONG)
-def test_time_grows_as_the_text_does(name):
+def test_time_grows_as_the_text_does(name, why, tmp_path):
     def seconds(count: int) -> float:
-        body = ast.parse(LONG[name](count)).body
         begin = time.process_time()
-        names = changes.names(body)
-        for statement in body:
-            names.changed(statement)
+        taken(LONG[name](count), tmp_path, why)
         return time.process_time() - begin
 
-    assert seconds(4000) < 12 * seconds(1000) + 0.2
+    assert seconds(4000) < 10 * seconds(1000) + 0.3

@@ -326,7 +326,6 @@ def test_a_copy_beside_the_labs_own_file_is_left_alone_and_told(tmp_path):
     "statement",
     [
         "DEEP = " + " + ".join(["1"] * 400), "DEEP = f" + "()" * 300, "DEEP = x" + ".value" * 300,
-        "DEEP = [1]\nDEEP" + "[0]" * 900 + " = 3",
         "if x == 0:\n    DEEP = 0\n" + "".join(f"elif x == {number}:\n    DEEP = {number}\n" for number in range(1, 900)),
     ],
 )
