@@ -33,7 +33,7 @@ TILE = 128
 """Rows and columns of the tiles of which a persistent kernel's programs make several each; columns where the lab's blocks do not say."""
 SM_COUNT = 132
 """Programs of a persistent kernel on an H100 or H200: a count of columns' tiles without a factor of it gives a program several columns."""
-EVEN = {"M": 128, "N": 256, "K": 1024}
+EVEN = {"M": 128, "N": 256, "K": 512}
 """What is done where tiles divide a size is seen on two tiles of this and more, in a case of all configs or of most; M and N in one."""
 APART = {"M": 6, "N": 5, "K": 4}
 """How many times the next smaller of the cases' sizes a size is at most, from `APART_FROM` on, lest a range of sizes meets no case."""
