@@ -7,7 +7,7 @@ that it replaces stood, and what it needs stands before it.
 from __future__ import annotations
 
 import ast
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from grader.reading.selection import Statement, makes_values
 
@@ -30,13 +30,18 @@ def latest(executed: Sequence[Statement]) -> list[Statement]:
                 if makes_values(statement.node):
                     values_at[name] = at
     kept = [
-        (min((slot[name] for name in statement.binds), default=at), at, statement)
+        (min((slot[name] for name in statement.binds), default=_beside(statement, slot, values_at, at)), at, statement)
         for at, statement in enumerate(executed)
         if any(at >= replaced_at.get(name, 0) for name in statement.binds)
         or (not statement.binds and all(at >= values_at.get(name, 0) for name in statement.needs))
     ]
     ordered = [statement for _, _, statement in sorted(kept, key=lambda entry: entry[:2])]
     return _after_their_needs(ordered)
+
+
+def _beside(statement: Statement, slot: Mapping[str, int], values_at: Mapping[str, int], at: int) -> int:
+    """Where a statement that binds nothing stands: with the last of the values that it mentions."""
+    return max((slot[name] for name in statement.needs if name in values_at), default=at)
 
 
 def _within_one_cell(executed: Sequence[Statement], earlier: int | None, at: int) -> bool:
