@@ -9,8 +9,9 @@ of many steps inside a slice do not widen it. A slice that adds only zeros round
 A slice's loads of X tell which k it has (interpreter/split_k.py). A k that several slices of a tile load belongs to the one that loads
 it earliest among its own, since a kernel that prefetches or reads past its end does that last, or, if its loop runs backwards, first; if
 that does not fit, the slice may have none of these k, or all of them. If nothing of that fits, as where X is loaded for one slice and kept
-for another, the k are those whose products come nearest to what was added, by least squares. Whatever fits is a sum of products rounded
-once.
+for another, the k are those whose products come nearest to what was added, by least squares: to what the slice adds, and to what all
+slices add that come in the same place among those of their tiles, since a tile may have too few elements to tell. Whatever fits is a sum
+of products rounded once.
 """
 
 from __future__ import annotations

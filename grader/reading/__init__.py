@@ -1,12 +1,11 @@
 """read: from a path, or from the cells that a notebook has run, to source text.
 
-Finds each lab's kernel and what it reaches, and takes nothing else.
+Finds each lab's kernel, what it reaches and what may change that, and takes nothing else.
 """
 
 from __future__ import annotations
 
 import ast
-import builtins
 import difflib
 import itertools
 import re
@@ -15,7 +14,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from grader.compile_errors.source_message import pointed, undefined_name
+from grader.compile_errors.source_message import pointed
 from grader.labs import Lab, all_labs, steps_of_lab
 from grader.labs.notebook_step import Step
 from grader.model import KernelSource, Refusal, SourceLine, Submission
@@ -24,17 +23,8 @@ from grader.plain_files import UnreadableFile
 from grader.reading import policy
 from grader.reading.executed_cells import latest
 from grader.reading.files import Allowance, Cell, executed_cells, is_source, read_cells
-from grader.reading.selection import (
-    MAX_DEPTH,
-    Statement,
-    closure,
-    constexpr_names,
-    module_text,
-    statements,
-    too_deep,
-    unbound,
-    with_changes,
-)
+from grader.reading.needed import needed, nested
+from grader.reading.selection import Statement, constexpr_names, module_text, statements, too_deep
 from grader.unusable import Unusable
 
 MAX_FILES = 200
@@ -73,8 +63,9 @@ def read(path: Path, labs: Sequence[Lab], *, all_labs: bool = False) -> Submissi
         if not single:
             found[lab.id] = _in_a_folder_below(path, lab, found[lab.id], allowance)
         doubts += (note,) if note and _differ(lab, files) else ()
-        unread = getattr(found[lab.id], "note", "")
-        notes += tuple(text for text in (note, *_earlier_attempts(lab, chosen), unread) if text)
+        kernel = found[lab.id]
+        left_out = kernel.note if isinstance(kernel, KernelSource) else ""
+        notes += tuple(text for text in (note, *_earlier_attempts(lab, chosen), left_out) if text)
     if single and not all_labs:
         present = {lab_id: result for lab_id, result in found.items() if result is not None}
         found = dict(present) or found
@@ -160,10 +151,10 @@ def read_step(inputs: Sequence[str], lab_id: str, step: Step) -> KernelSource | 
             "rejected",
             f"{definition.place}: {step.function} returns nothing; end it with return {received[1] if received else step.result}",
         )
-    selected = _selected(file, file.statements, [step.function], step.function)
-    if isinstance(selected, Refusal):
-        return selected
-    module, lines = module_text(selected[0])
+    found = needed(file.cells, file.statements, [step.function], step.function)
+    if isinstance(found, Refusal):
+        return found
+    module, lines = module_text(found.statements)
     harness = f"import triton\nimport triton.language as tl\n{step.harness}"
     places = (SourceLine(CHECK, number) for number in range(1, harness.count("\n") + 2))
     return KernelSource(lab_id, "harness", None, module + harness, (*lines, *places), file.path)
@@ -325,12 +316,6 @@ def _mentions(cell: Cell, kernel: str) -> bool:
     return re.search(rf"def\s+{kernel}\b", cell.source) is not None
 
 
-def _seems_to_bind(cell: Cell, name: str) -> bool:
-    """Whether a cell that cannot be read has a line that would give this name a value."""
-    binding = rf"^(?:(?:def|class)\s+{name}\b|{name}\s*(?::[^=\n]*)?=(?!=)|(?:from|import)\b.*\b{name}\b)"
-    return re.search(binding, cell.source, re.MULTILINE) is not None
-
-
 def _no_kernel(path: Path, file: _File, labs: Sequence[Lab]) -> Refusal:
     """Why a file that should hold a kernel does not: unreadable, renamed, or without one."""
     if file.unreadable:
@@ -380,78 +365,24 @@ def _kernel_source(lab: Lab, file: _File, definition: Statement) -> KernelSource
     node = definition.node
     assert isinstance(node, ast.FunctionDef)
     if too_deep([definition]):
-        return _nested(definition)
+        return nested(definition)
     message = _signature_fault(lab, node, definition, constexpr_names(file.statements))
     if message:
         return Refusal("rejected", message)
     roots = [lab.kernel, lab.grid]
     everything = [s for s in file.statements if lab.kernel not in s.binds or s is definition]
-    found = _selected(file, everything, roots, lab.kernel)
+    found = needed(file.cells, everything, roots, lab.kernel)
     if isinstance(found, Refusal):
         return found
-    selected, note = found
-    module, lines = module_text(selected)
+    module, lines = module_text(found.statements)
     if len(module) > MAX_MODULE_CHARS:
         return Refusal(
             "rejected",
             f"{lab.kernel} and what it needs are {len(module) >> 10} KB of text, the limit is {MAX_MODULE_CHARS >> 10} KB; "
             "leave out what the kernel, its configs and its grid do not use",
         )
-    has_grid = any(lab.grid in statement.binds for statement in selected)
-    return KernelSource(lab.id, lab.kernel, lab.grid if has_grid else None, module, lines, file.path, note=note)
-
-
-def _nested(statement: Statement) -> Refusal:
-    names = " and ".join(f"`{name}`" for name in sorted(statement.binds)[:2]) or "this statement"
-    return Refusal(
-        "rejected",
-        f"{statement.place}: an expression in {names} is nested more than {MAX_DEPTH} levels deep; compute it in several steps",
-    )
-
-
-def _selected(
-    file: _File, everything: Sequence[Statement], roots: Sequence[str], kernel: str
-) -> tuple[list[Statement], str] | Refusal:
-    """The statements of a file that the roots reach, with what may change their values, and a note on what is left out; a refusal where
-    a name is missing or something may not be there."""
-    selected = closure(everything, roots)
-    if deep := too_deep(selected):
-        return _nested(deep)
-    for name, statement in unbound(selected).items():
-        if broken := next(
-            (cell.error for cell in reversed(file.cells) if cell.error and _seems_to_bind(cell, name)), ""
-        ):
-            return Refusal("rejected", broken)
-        known = {bound for other in everything for bound in other.binds}
-        cell = statement.cell
-        return Refusal("rejected", undefined_name(cell, statement.node, name, known))
-    message = policy.violation(selected, kernel)
-    if message:
-        return Refusal("rejected", message)
-    return _with_changes(everything, selected, kernel)
-
-
-def _with_changes(
-    everything: Sequence[Statement], selected: Sequence[Statement], kernel: str
-) -> tuple[list[Statement], str]:
-    """What is read, with whatever else may change its values, and a note on the first statement that is left out, though it may."""
-    bound = {name for one in everything for name in one.binds} | set(dir(builtins))
-    own = policy.own_attributes(everything)
-
-    def fault(more: list[Statement]) -> str:
-        if deep := too_deep(more):
-            return _nested(deep).message
-        if missing := {name for one in more for name in one.needs} - bound:
-            return f"`{min(missing)}` is not defined"
-        return policy.violation(more, kernel, own) or ""
-
-    jitted = {name for one in everything if policy.is_jitted(one.node) for name in one.binds}
-    whole, left_out = with_changes(everything, selected, jitted, fault)
-    for one, why in left_out:
-        if not (isinstance(one.node, ast.Assign | ast.AnnAssign) and one.binds):  # a new name, which changes nothing
-            reason = why.removeprefix(f"{one.place}: ")
-            return whole, f"{one.place} is not executed for grading, so a change that it makes does not count: {reason}"
-    return whole, ""
+    has_grid = any(lab.grid in statement.binds for statement in found.statements)
+    return KernelSource(lab.id, lab.kernel, lab.grid if has_grid else None, module, lines, file.path, note=found.note)
 
 
 def _signature_fault(lab: Lab, node: ast.FunctionDef, definition: Statement, constexprs: frozenset[str]) -> str | None:

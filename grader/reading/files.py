@@ -231,9 +231,8 @@ def _without_magics(source: str) -> str:
         stripped = line.lstrip()
         magic = MAGIC.match(stripped)
         continues = depth > 0 or (bool(kept) and kept[-1].endswith("\\"))
-        nothing = (
-            f"{line[: len(line) - len(stripped)]}pass" if stripped != line else ""
-        )  # which an indented block is made of
+        # an indented block is made of a statement
+        nothing = f"{line[: len(line) - len(stripped)]}pass" if stripped != line else ""
         kept.append(nothing if magic and not continues else line)
         depth += sum(kept[-1].count(bracket) for bracket in "([{") - sum(kept[-1].count(bracket) for bracket in ")]}")
     return "\n".join(kept)

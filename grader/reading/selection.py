@@ -1,4 +1,4 @@
-"""Which statements does the kernel need? Its definition, its grid, and every top-level name they reach; no more."""
+"""Which statements does the kernel need? Its definition, its grid, every top-level name they reach, and what may change their values."""
 
 from __future__ import annotations
 

@@ -103,7 +103,7 @@ def problem(case: Case, generator: torch.Generator, device: torch.device) -> Pro
         elif case.x == "traps":
             input_scale[4::8] *= 0.4
             input_scale[12::16] *= 0.005
-            input_scale[7::16] *= 1e-6  # beyond what a number that is added rounds
+            input_scale[7::16] *= 1e-6  # x / s beyond 2^23, where 1.5 * 2^23 rounds nothing
 
     x = laid_out(x, case.x_layout)
     y = output_like(case.M, case.N, case.y_layout, device)
