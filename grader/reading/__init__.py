@@ -151,10 +151,10 @@ def read_step(inputs: Sequence[str], lab_id: str, step: Step) -> KernelSource | 
             "rejected",
             f"{definition.place}: {step.function} returns nothing; end it with return {received[1] if received else step.result}",
         )
-    found = needed(file.cells, file.statements, [step.function], step.function)
-    if isinstance(found, Refusal):
-        return found
-    module, lines = module_text(found.statements)
+    whole = needed(file.cells, file.statements, [step.function], step.function)
+    if isinstance(whole, Refusal):
+        return whole
+    module, lines = module_text(whole.statements)
     harness = f"import triton\nimport triton.language as tl\n{step.harness}"
     places = (SourceLine(CHECK, number) for number in range(1, harness.count("\n") + 2))
     return KernelSource(lab_id, "harness", None, module + harness, (*lines, *places), file.path)
