@@ -230,6 +230,7 @@ class _Products:
             if _fits(one, places, values):
                 self.solved.insert(0, self.solved.pop(number))  # the next one is often of the same k
                 return True
+        by = by[np.isfinite(record.value[by])]  # other tiles' additions, of which this one's are finite
         mask = self._nearest(record.place[by], record.value[by]) if len(self.solved) < MOST_SOLVED else None
         if mask is None:
             return False

@@ -72,6 +72,19 @@ def test_slices_of_some_tiles_alone_widen_nothing_and_are_told():
     assert added(LAB, JUDGE.problem, outcome) == Added(1, UNEVEN)
 
 
+@pytest.mark.parametrize("value", [torch.nan, torch.inf, -torch.inf])
+def test_what_is_no_number_in_one_tile_is_no_share_and_leaves_the_others_to_be_judged(value):
+    ks, rows, all_k = torch.arange(CASE.K), torch.arange(CASE.M)[:, None], torch.ones(CASE.K, dtype=torch.long)
+    halves = margins.honest_slices(JUDGE, [ks % 2 == 0, ks % 2 == 1])
+    tiles = [torch.where(here, half.value, 0) for here in (rows < 16, rows >= 16) for half in halves]
+    tiles[-1] = tiles[-1].masked_fill(tiles[-1] != 0, value)
+    outcome = margins.followed(JUDGE, [margins.Slice(tile, all_k) for tile in tiles])
+    found = added(LAB, JUDGE.problem, outcome)
+    assert found is not None
+    assert found.slices == 1
+    assert found.fault
+
+
 def test_that_slices_are_shorter_than_sixteen_k_is_told():
     judge, ks = Judge(LAB, LAB.case("one_tile"), 1), torch.arange(96)
     outcome = margins.followed(judge, margins.honest_slices(judge, [ks // 8 == number for number in range(12)]))
