@@ -4,8 +4,11 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+import numpy as np
 import pytest
 import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from grader.diagnosis import reasons
 from grader.diagnosis.explaining import Explained, Failure
@@ -83,6 +86,25 @@ def test_what_is_no_number_in_one_tile_is_no_share_and_leaves_the_others_to_be_j
     assert found is not None
     assert found.slices == 1
     assert found.fault
+
+
+@given(st.integers(0, 2**32 - 1), st.integers(1, 3))
+@settings(max_examples=50, deadline=None)
+def test_whatever_is_added_is_judged(seed, count):
+    """Additions of any bits to some tiles and honest ones to others, by slices that loaded any k: none ends the judging."""
+    chance = np.random.default_rng(seed)
+    slices = []
+    for rows in np.array_split(np.arange(CASE.M), chance.integers(1, 12)):
+        here = torch.zeros(CASE.M, CASE.N, dtype=torch.bool)
+        here[rows] = True
+        for one in margins.honest_slices(JUDGE, list(torch.arange(CASE.K) % count == torch.arange(count)[:, None])):
+            bits = torch.from_numpy(chance.integers(-(2**15), 2**15, here.shape).astype(np.int16)).view(torch.float16)
+            value = one.value if chance.random() < 0.7 else bits
+            ranks = torch.ones_like(one.ranks) if chance.random() < 0.7 else one.ranks * chance.integers(3)
+            slices.append(margins.Slice(value.masked_fill(~here, 0), ranks))
+    found = added(LAB, JUDGE.problem, margins.followed(JUDGE, slices))
+    assert found is not None
+    assert 0 <= found.slices <= count
 
 
 def test_that_slices_are_shorter_than_sixteen_k_is_told():
