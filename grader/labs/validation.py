@@ -86,8 +86,8 @@ def _hard_enough(lab: Lab) -> Iterator[str]:
     if not any(case.M % 16 for case in every):
         yield "its cases of all configs have M a multiple of 16; take an M that no tile divides"
     longest = max(case.K for case in every)
-    if longest <= max([STEPS * TAILS, *(case.K for case in lab.speed_cases)]):
-        yield f"its cases of all configs have K of at most {longest}, no longer than timed ones or a loop of few steps; take a longer K"
+    if longest < max([STEPS * TAILS, *(case.K for case in lab.speed_cases)]):
+        yield f"its cases of all configs have K of at most {longest}, shorter than timed ones or a loop of few steps; take a longer K"
 
 
 def _large_and_few(lab: Lab) -> Iterator[str]:

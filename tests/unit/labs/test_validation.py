@@ -13,7 +13,7 @@ UNSEEN = {
     "whole tiles": ("M a multiple of 128, 256 or more", lambda case: case.M % 256 == 0, {"M": 60}),
     "second tiles": ('configs="few" and more than 132 tiles of 128 x 128', lambda case: case.configs == "few", {"M": 3328}),
     "other columns": ("in a number of columns that has no factor in common with it", lambda case: case.configs == "few", {"N": 768}),
-    "whole steps": ("K a multiple of 512, 1024 or more", lambda case: case.K % 1024 == 0 or case.K == 4608, {"K": 4232}),
+    "whole steps": ("K a multiple of 512, 1024 or more", lambda case: case.K % 512 == 0 and case.K >= 1024, {"K": 4232}),
 }
 
 
