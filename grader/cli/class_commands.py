@@ -112,6 +112,7 @@ def batch(
     started = time.monotonic()
     require_packages()
     stand_in()  # a class whose verdicts are known needs no torch
+    from grader.classroom.batch.class_folder import class_in
     from grader.classroom.batch.coordinating import Plan, run_batch, tiers_of
     from grader.classroom.batch.engine import EngineFailed
     from grader.classroom.batch.journal import Journal, JournalFull
@@ -130,6 +131,8 @@ def batch(
     if (path is None) == (server is None):
         raise refuse("expected either the submissions or --server with a course's database; give one of them")
     chosen = class_device(device, engine, address, accelerator)
+    if path and path.is_dir() and class_in(path).resolve() in (out.resolve(), *out.resolve().parents):
+        raise refuse(f"the report would be written to {out}, among the submissions; give another folder with --out")
     try:
         out.mkdir(parents=True, exist_ok=True)
     except OSError as error:
@@ -359,7 +362,7 @@ def _write_gradebook(database: str, found: Sequence[Standing], assignment: str |
 
 def _titles(columns: Sequence[str]) -> Titles:
     """What the instructor calls the gradebook's columns: TITLE, or PART=TITLE."""
-    from grader.classroom.batch.exports import PARTS, Titles
+    from grader.classroom.batch.exports import PARTS, Column, Titles
 
     found: dict[Part, str] = {}
     for text in columns:
@@ -373,4 +376,7 @@ def _titles(columns: Sequence[str]) -> Titles:
                 f"--column {text!r} is no title; expected TITLE, or one of {known}, each part once and no title empty"
             )
         found[part] = title
-    return Titles(found)
+    titles = Titles(found)
+    if len({titles.of(Column("", part)) for part in PARTS}) < len(PARTS):
+        raise refuse("--column gives two columns one title; give each of them its own")
+    return titles

@@ -220,8 +220,10 @@ def _to_fix(report: Report, *, beside: bool) -> str:
 
 
 def _to_grade_elsewhere(report: Report) -> str:
-    """That a kernel builds and none of its cases runs on this machine, which says nothing of whether it is right."""
+    """That nothing was graded yet, or that none of a kernel's cases runs on this machine, which says nothing of whether it is right."""
     for lab in report.labs.values():
+        if lab.status == "not_graded":
+            return f"{lab.lab_id} has no verdict yet: {headline(lab.message)}"
         skipped = [test.message for test in lab.tests if test.kind == "correctness" and test.status == "skipped"]
         if lab.status == "graded" and not lab.gradable_points and skipped:
             return f"{lab.lab_id}: no case can be graded on this machine: {headline(skipped[0])}; grade it on a GPU"

@@ -41,9 +41,7 @@ FEW = 3
 
 AS_GIVEN: tuple[Fate, str] = ("as given out", "")
 
-UNCLAIMED = (
-    "belongs to no student: its name does not follow the other files' platform, and it is in no student's folder"
-)
+UNCLAIMED = "belongs to no student: neither its name nor its folder says whose it is"
 
 
 @dataclass(frozen=True)
@@ -125,6 +123,7 @@ def with_ungraded_named(came: Iterable[Came], graded: Iterable[Graded], labs: It
     has to be there still. labs: those that were asked for."""
     graded, asked = list(graded), {get_lab(lab_id).kernel for lab_id in labs}
     claims, read = Claims([one.hand_in for one in graded]), {one.hand_in.key: one.files for one in graded}
+    unread = {one.hand_in.key: _unread(one) for one in graded}
     found = []
     for one in came:
         owners = claims.owners(one.path)
@@ -132,8 +131,18 @@ def with_ungraded_named(came: Iterable[Came], graded: Iterable[Graded], labs: It
             found.append(replace(one, instead=AS_GIVEN))
             continue
         owners = [hand_in for hand_in in owners if one.path in hand_in.taken]
-        found.append(replace(one, instead=_instead(one.path, [read[owner.key] for owner in owners], asked)))
+        instead = _instead(one.path, [read[owner.key] for owner in owners], asked)
+        why = next((text for owner in owners for text in unread[owner.key] if one.path and one.path.name in text), "")
+        found.append(replace(one, instead=("not graded", why) if why else instead))
     return found
+
+
+def _unread(graded: Graded) -> list[str]:
+    """Why no kernel of a lab was read where one was begun: a file is damaged, say, or two have a kernel of one name."""
+    labs = graded.report.labs.items()
+    return [
+        lab.message.split("\n")[0] for lab_id, lab in labs if lab.status == "rejected" and lab_id not in graded.files
+    ]
 
 
 def _instead(path: Path | None, read: Sequence[Mapping[str, Path]], asked: AbstractSet[str]) -> tuple[Fate, str] | None:

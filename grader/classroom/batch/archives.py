@@ -10,6 +10,7 @@ import struct
 import tempfile
 import time
 import zipfile
+import zlib
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path, PurePosixPath
@@ -45,6 +46,9 @@ UTF8 = 0x800
 END_BYTES = 22 + 0xFFFF
 """Where the end of a zip archive's directory is written: its record, and the longest comment."""
 
+DAMAGE = (zipfile.BadZipFile, zlib.error, EOFError)
+"""What reading an entry raises whose bytes are not those that were packed."""
+
 SPARE_BYTES = 256 << 20
 """Unpacking leaves this much of the disk to the journal and the report."""
 
@@ -63,10 +67,11 @@ class DiskFull(OSError):
 
 @dataclass(frozen=True)
 class RefusedMember:
-    """One entry of an archive that was left out, and why."""
+    """One entry of an archive that was left out, and why. damaged: whether its bytes are not those that were packed."""
 
     name: str
     reason: str
+    damaged: bool = False
 
 
 def unpack_if_readable(archive: Path, target: Path, max_bytes: int) -> list[RefusedMember] | UnusableArchive:
@@ -102,7 +107,7 @@ def unpack(archive: Path, target: Path, max_bytes: int = MAX_TOTAL_BYTES) -> lis
                     raise
                 except Exception as error:  # so does each decompressor, in its own words
                     why = str(error) if isinstance(error, NotUnpacked) else f"is damaged ({in_brief(error)})"
-                    refused.append(RefusedMember(member.filename, why))
+                    refused.append(RefusedMember(member.filename, why, isinstance(error, DAMAGE)))
             late = f"is one of {len(members)} files, and only the first {MAX_FILES} were unpacked"
             refused += [RefusedMember(_name(member), late) for member in members[MAX_FILES:] if not member.is_dir()]
     except (DiskFull, UnreadableFile) as error:
@@ -180,10 +185,17 @@ def _parts(name: str) -> tuple[str, ...]:
     return PurePosixPath(name.replace("\\", "/")).parts
 
 
+def place_of(name: str, target: Path) -> Path | None:
+    """Where an entry of this name lies below a folder; None where it points out of it."""
+    parts = _parts(name)
+    outside = not parts or ".." in parts or parts[0].endswith(("/", ":")) or "\0" in name
+    return None if outside else target.joinpath(*parts)
+
+
 def _objection(member: zipfile.ZipInfo, left: int) -> str | None:
     """Why this entry is not unpacked, from its header alone."""
     parts = _parts(member.filename)
-    if not parts or ".." in parts or parts[0].endswith(("/", ":")) or "\0" in member.filename:
+    if place_of(member.filename, Path()) is None:
         return "points outside the archive"
     if (
         any(len(os.fsencode(part)) > 255 for part in parts)
@@ -225,7 +237,7 @@ def _extract(bundle: zipfile.ZipFile, member: zipfile.ZipInfo, path: Path, deadl
                 if written > member.file_size:
                     raise zipfile.BadZipFile("larger than its header says")
                 if time.monotonic() > deadline:
-                    raise zipfile.BadZipFile("unpacking took too long")
+                    raise NotUnpacked("takes too long to unpack")
                 out.write(chunk)
         with contextlib.suppress(ValueError):  # an archive may name the 30th of February
             seconds = datetime(*member.date_time, tzinfo=UTC).timestamp()

@@ -154,7 +154,7 @@ def moodle_csv(standings: Sequence[Standing], titles: Titles | None = None) -> s
     columns, titles = _columns(standings), titles or Titles()
     students, numbers = _first_of_each(standings), _numbers(standings, "moodle")
     if any(one.person for one in standings):
-        students = {student: one for student, one in students.items() if one.person or student not in numbers}
+        students = {student: one for student, one in students.items() if one.person or not one.graded.hand_in.number}
         numbers = {}
     rows: list[list[object]] = []
     for student, one in students.items():

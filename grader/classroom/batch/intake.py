@@ -24,6 +24,7 @@ from grader.classroom.batch.archives import (
     RefusedMember,
     UnusableArchive,
     notes_on,
+    place_of,
     unpack,
 )
 from grader.classroom.batch.begun import is_work, kernels_in
@@ -37,6 +38,7 @@ from grader.classroom.batch.class_folder import (
     class_in,
     is_one_students,
     is_stamped,
+    of_sections,
     platform_of,
     telling,
     unwrapped,
@@ -65,7 +67,7 @@ from grader.classroom.batch.folders import (
 )
 from grader.classroom.batch.hand_in import HandIn
 from grader.classroom.batch.marks import ordered
-from grader.classroom.batch.platforms import Named, named
+from grader.classroom.batch.platforms import Named, named, why_unread_name
 from grader.classroom.batch.times import committed, modified, moment, timestamp
 from grader.classroom.batch.workers import WorkFailed
 from grader.labs import all_labs
@@ -86,6 +88,10 @@ TWICE_SPELLED = "two folders or files have this name, one with accents as charac
 
 NAMED_OTHERWISE = (
     "{} is a folder among what {} named, and its name does not say whose it is; rename it as the others are"
+)
+SECTIONS = (
+    "{} holds folders of several students: {} has {} and {}, {} has {} and {}; grade each of these folders by itself, or put what is in "
+    "them side by side"
 )
 NO_COMMIT = "{}/.git has no commit that can be read, so when it was handed in is not known; clone it anew, or give handed_in in a roster"
 
@@ -115,7 +121,7 @@ def collect(path: Path, workspace: Path, *, assignment: str | None = None, unpac
             _folder(class_in(path), unpacking, assignment),
             everything_below(path),
         )
-    if not any(hand_in.taken or hand_in.failed for hand_in in found):
+    if not any(hand_in.taken or (hand_in.failed and os.path.lexists(hand_in.path)) for hand_in in found):
         raise Unusable(_nothing_recognised(path, found, came))
     whole = sorted(
         with_unread_named(_apart(_each_of_an_assignment(found, assignment)), came),
@@ -160,7 +166,7 @@ def _apart(hand_ins: Sequence[HandIn]) -> list[HandIn]:
     A platform's number that stands beside several names is nobody's: one of them was read wrongly, or was changed, and whose it is cannot
     be told. Then the name is all that is known.
     """
-    composed = [replace(one, student=unicodedata.normalize("NFC", one.student)) for one in hand_ins]
+    composed = [replace(one, student=_composed(one.student)) for one in hand_ins]
     names, spelled, numbers = (defaultdict[Any, set[str]](set) for _ in range(3))
     for one, before in zip(composed, hand_ins, strict=True):
         names[one.platform, one.number].add(one.student)
@@ -182,6 +188,10 @@ def _apart(hand_ins: Sequence[HandIn]) -> list[HandIn]:
         else one
         for one in found
     ]
+
+
+def _composed(name: str) -> str:
+    return unicodedata.normalize("NFC", name)
 
 
 def _guarded(whole: HandIn, take: Callable[[], list[HandIn]]) -> list[HandIn]:
@@ -213,14 +223,18 @@ def _folder(root: Path, unpacking: Unpacking, asked: str | None, called: str = "
     assignments = assignments_in(root, asked, submitted=SUBMITTED in (root.name, called))
     within = children(root)
     platform = platform_of(within)
+    if not platform and (sections := of_sections(within)):
+        raise Unusable(SECTIONS.format(called or root.name, *sections))
     of_platform: dict[tuple[str, str], list[tuple[Named, Path]]] = {}
     found: list[HandIn] = []
     for path in within:  # what one student called a file may be a name of another platform's
         if (is_folder(path) or platform) and (name := named(path.name, platform or "moodle")):
-            student = unicodedata.normalize("NFC", name.student), name.number
+            student = _composed(name.student), name.number
             of_platform.setdefault(student, []).append((name, path))
         elif is_folder(path):
-            notes = (NAMED_OTHERWISE.format(path.name, platform.capitalize()),) if platform else ()
+            notes = (
+                (NAMED_OTHERWISE.format(path.name, platform.capitalize()),) if platform else why_unread_name(path.name)
+            )
             whole = HandIn(path.name, "", path.name, path, notes=notes, holds=(path,))
             found += _guarded(whole, partial(_student, whole, assignments, unpacking))
     plain = [] if platform else [path for path in within if not is_folder(path)]
@@ -243,7 +257,8 @@ def _by_stem(files: Sequence[Path]) -> Iterator[tuple[HandIn, list[Part]]]:
             parts = [[file] for file in own]
         for part in parts:
             at = max((time for file in part if (time := modified(file))), default=None)
-            whole = HandIn(part[0].stem, "", part[0].name, part[0], at, holds=tuple(part), by_disk=True)
+            notes = why_unread_name(part[0].name)
+            whole = HandIn(part[0].stem, "", part[0].name, part[0], at, notes=notes, holds=tuple(part), by_disk=True)
             yield whole, [(file, file.name) for file in part]
 
 
@@ -351,7 +366,8 @@ def _submitters(entry: dict[str, Any]) -> list[tuple[str, str, str]]:
 def _listed(whole: HandIn, unpacking: Unpacking) -> list[HandIn]:
     """An entry of submission_metadata.yml; what has nothing to grade is refused."""
     if not whole.path.is_dir():
-        return [replace(whole, refused=f"{whole.place} is listed in {GRADESCOPE_METADATA}, but its folder is missing")]
+        why = f"{whole.place} is listed in {GRADESCOPE_METADATA}, but its folder is missing; download the export again"
+        return [replace(whole, failed=why)]
     (found,) = _chosen(whole, unpacking, whole.holds)
     refused = "" if found.taken else found.refused or nothing_to_grade(whole.place, children(whole.path))
     return [replace(found, place=whole.place, refused=refused)]
@@ -442,35 +458,69 @@ def _unread_in(found: Sources) -> tuple[str, ...]:
 # ---------------------------------------------------------------- the archive of a class
 
 
+class DamagedArchive(Unusable):
+    """An archive with entries whose bytes are not those that were packed. of_class: whether a platform named one of them."""
+
+    def __init__(self, archive: Path, entries: Sequence[RefusedMember]) -> None:
+        more = f", and so are {len(entries) - 1} more" if len(entries) > 1 else ""
+        super().__init__(
+            f"{archive.name} did not come whole: {entries[0].name} {entries[0].reason}{more}; download it again"
+        )
+        self.of_class = any(named(part) for one in entries for part in Path(one.name).parts)
+
+
 def _archive(path: Path, unpacking: Unpacking, asked: str | None) -> tuple[list[HandIn], list[Came]]:
     """The download of a whole class, or one student's zip (sources at its root) given by itself; and every entry of it.
 
-    An archive that lies among those of others is never read as a class: its owner could speak for the others.
+    An archive that lies among those of others is never read as a class: its owner could speak for the others. Raises Unusable where it
+    did not come whole: whose marks are in what is lost is not for the grader to guess.
     """
     top = unpacking.fresh(path.stem)
     try:
         refused = unpacking.unpack(path.resolve(), top, MAX_TOTAL_BYTES)
     except UnusableArchive as error:
         raise Unusable(str(error)) from None
-    came = [*everything_below(top), *(Came(entry.name, None, entry.reason) for entry in refused)]
+    if damaged := [one for one in refused if one.damaged]:
+        raise DamagedArchive(path, damaged)
+    lost = [(one, place_of(one.name, top)) for one in refused]
+    came = everything_below(top)
+    came += [Came(one.name, place if place and not os.path.lexists(place) else None, one.reason) for one, place in lost]
     folder = unwrapped(top)
     if is_repository(folder) or is_one_students(folder):
         whole = HandIn(path.stem, "", path.name, folder, modified(path), holds=(top,), by_disk=True)
         (whole,) = _chosen(whole.noting(*notes_on(path.name, refused)), unpacking, [folder])
         return [whole.noting(*_perhaps_of_several(folder))], came
-    lost = _lost(refused, folder.relative_to(top).parts)
-    found = [
-        replace(one, place=f"{path.name}/{one.place}").noting(*notes_on(path.name, lost.get(one.student, [])))
-        for one in _folder(folder, unpacking, asked, path.stem if folder == top else "")
-    ]
+    found = _folder(folder, unpacking, asked, path.stem if folder == top else "")
+    below = [(one, place) for one, place in lost if place and folder in place.parents]
+    found = [replace(one, place=f"{path.name}/{one.place}") for one in _with_lost(path, folder, found, below)]
     if note := _perhaps_of_one(path, found):
         found = [one.noting(note) for one in found]
-    known = {one.student for one in found}
-    for student, entries in lost.items():
-        if student not in known:
-            sentence = "; ".join(notes_on(path.name, entries))
-            found.append(HandIn(student, "", f"{path.name}/{entries[0].name}", path, refused=sentence))
     return found, came
+
+
+def _with_lost(
+    archive: Path, folder: Path, found: Sequence[HandIn], lost: Sequence[tuple[RefusedMember, Path]]
+) -> list[HandIn]:
+    """The hand-ins of a class's archive, each with what could not be unpacked of it; those too of which that is all."""
+    whole, platform = list(found), platform_of(children(folder))
+    of_place = {path: number for number, one in enumerate(whole) for path in one.holds}
+    of_student = {(_composed(one.student), one.number): number for number, one in enumerate(whole)}
+    entries: dict[int, list[RefusedMember]] = defaultdict(list)
+    for entry, place in lost:
+        first = folder / place.relative_to(folder).parts[0]
+        name = named(first.name, platform) if platform else named(first.name)
+        who = (_composed(name.student), name.number) if name else (first.stem if first == place else first.name, "")
+        number = next((of_place[one] for one in (place, *place.parents) if one in of_place), of_student.get(who))
+        if number is None:
+            one = _of_platform([(name, first)])[0] if name else HandIn(who[0], "", first.name, first)
+            number = of_student[who] = len(whole)
+            whole.append(one)
+        entries[number].append(entry)
+        whole[number] = replace(whole[number], holds=tuple(dict.fromkeys((*whole[number].holds, place))))
+    for number, some in entries.items():
+        one, notes = whole[number], notes_on(archive.name, some)
+        whole[number] = replace(one, refused="; ".join(notes)) if number >= len(found) else one.noting(*notes)
+    return whole
 
 
 def _perhaps_of_one(path: Path, found: Sequence[HandIn]) -> str:
@@ -491,42 +541,32 @@ def _perhaps_of_several(folder: Path) -> Iterator[str]:
         yield f"{names} are taken to be one student's; if they are several students', give a folder with one folder for each"
 
 
-def _lost(refused: Sequence[RefusedMember], wrappers: tuple[str, ...]) -> dict[str, list[RefusedMember]]:
-    """By student, what could not be unpacked, from its place below the students' folders."""
-    found: dict[str, list[RefusedMember]] = {}
-    for entry in refused:
-        parts = tuple(part for part in entry.name.replace("\\", "/").split("/") if part not in ("", "."))
-        first, *deeper = parts[len(wrappers) if parts[: len(wrappers)] == wrappers else 0 :] or ("",)
-        name = named(first)
-        if ".." not in (first, *deeper) and (name or deeper):
-            found.setdefault(name.student if name else first, []).append(entry)
-    return found
-
-
 def _alone(path: Path, unpacking: Unpacking, asked: str | None) -> tuple[list[HandIn], list[Came]] | None:
     """What the archive that lies alone in a folder holds, where a platform or nbgrader put a class together, or several in it wrote the
     same kernel; else it is one's."""
     within = telling(path)
-    if len(within) != 1 or not is_archive(within[0]) or not within[0].is_file() or within[0].is_symlink():
-        return None
-    if named(within[0].name) is not None:
+    alone = within[0] if len(within) == 1 and is_archive(within[0]) else None
+    if alone is None or not alone.is_file() or alone.is_symlink() or named(alone.name):
         return None
     try:
-        found, came = _archive(within[0], unpacking, asked)
+        found, came = _archive(alone, unpacking, asked)
+    except DamagedArchive as problem:
+        if problem.of_class:
+            raise
+        return None
     except Unusable:
         return None
-    several = len({one.student for one in found}) > 1
-    whole = _put_together(found, came, several=several) or (
-        several and are_of_several(one.path for one in found if one.taken)
-    )
     if are_beside_empty(within) and any(one.platform or one.assignment for one in found):
         return None  # these names may be those of the one student who handed in something
-    beside = [one for one in everything_below(path) if one.path != within[0]]
-    return (found, [*came, *beside]) if whole else None
+    beside = [one for one in everything_below(path) if one.path != alone]
+    return (found, [*came, *beside]) if _put_together(found, came) else None
 
 
-def _put_together(found: Sequence[HandIn], came: Sequence[Came], *, several: bool) -> bool:
-    """Whether a platform or nbgrader made an archive: it names each hand-in, and where there is but one also all sources."""
+def _put_together(found: Sequence[HandIn], came: Sequence[Came]) -> bool:
+    """Whether a platform or nbgrader made an archive: it names each hand-in, and where there is but one also all sources; or whether
+    several in it wrote the same kernel."""
+    several = len({one.student for one in found}) > 1
     sources = [one.name for one in came if one.path and is_source(one.path)]
     by_name = several or all(named(name) or "/" in name for name in sources)
-    return bool(found) and by_name and all(one.platform or one.assignment for one in found)
+    whole = bool(found) and by_name and all(one.platform or one.assignment for one in found)
+    return whole or (several and are_of_several(one.path for one in found if one.taken))

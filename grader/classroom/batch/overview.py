@@ -85,8 +85,9 @@ class Row:
 
     @property
     def review(self) -> list[str]:
-        """Why a human should look; what of that the student's own page explains is in `broken`."""
-        listed = {f"{lab_id}: {report.message}" for lab_id, report in self.broken}
+        """Why a human should look; what of that the student's own page explains, of a kernel that could be read, is in `broken`."""
+        read = self.standing.graded.files
+        listed = {f"{lab_id}: {report.message}" for lab_id, report in self.broken if lab_id in read}
         return [reason for reason in self.standing.review if reason not in listed]
 
     @property

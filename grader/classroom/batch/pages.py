@@ -63,7 +63,7 @@ class Pages:
     def write(self, standings: Sequence[Standing], files: Sequence[Accounted] = ()) -> int:
         """Writes index.html, projected.html and feedback/<student>.html, and says how many of the latter were drawn.
 
-        Pages of students who are gone stay as they are; not one of a student whom the roster calls otherwise now.
+        No page stays of whom this run knows nothing: it would state another mark than the gradebook.
         """
         (self._folder / "feedback").mkdir(exist_ok=True)
         comparisons = [self._comparison(*lab) for lab in overview.modules(standings).items()]
@@ -75,11 +75,10 @@ class Pages:
             if drawing is not None:
                 write_whole(self._folder / page_address(standing), _text(drawing, standing))
                 drawn += 1
-        pages = {page_name(standing) for standing in standings}
-        for one in (standing for standing in standings if standing.graded.hand_in.label):
-            former = _name_of_page(one.graded.hand_in.label, one.assignment)
-            if former not in pages:
-                (self._folder / "feedback" / former).unlink(missing_ok=True)
+        pages = {page_name(standing) for standing in standings if not standing.absent}
+        for former in (self._folder / "feedback").glob("*.html"):
+            if former.name not in pages and _is_made_of(former, ""):
+                former.unlink()
         found = [comparison() for comparison in comparisons]
         compared = Comparison(
             [group for one in found for group in one.found], [sentence for one in found for sentence in one.left_out]
@@ -189,11 +188,14 @@ def _drawn_by() -> str:
 
 
 def _is_made_of(path: Path, made_of: str) -> bool:
-    """Whether a page that was drawn earlier is whole and made of the same."""
+    """Whether a page that was drawn earlier is whole and made of the same; of whatever, for ""."""
     try:
         with path.open("rb") as file:
             head = file.read(HEAD_BYTES)
             file.seek(-len(TAIL), 2)
-            return html.MADE_OF.format(made_of).encode() in head and file.read() == TAIL
+            return (
+                html.MADE_OF.format(made_of).removesuffix("" if made_of else '">').encode() in head
+                and file.read() == TAIL
+            )
     except OSError:
         return False

@@ -34,6 +34,13 @@ and it holds each student's current submission only: what one user has there is 
 begins the file's name with what would be the folder's; a team_1 of Moodle's has a name that Canvas could have given, too. Of a name
 Canvas keeps the letters, where there are any."""
 
+UNREAD = {
+    "Blackboard": r".+_[^_]+_attempt_\d{4}(-\d\d){5}.*",
+    "Brightspace": r"\d+-\d+ - .+- .+",
+    "nbgrader's exchange": r"[^+]+\+[^+]+\+\d{4}-\d\d-\d\d .*",
+}
+"""What others call a hand-in: whose it is is not read from that."""
+
 
 @dataclass(frozen=True)
 class Named:
@@ -71,3 +78,10 @@ def named(name: str, *platforms: Platform) -> Named | None:
                 "" if typed or parts["quiz"] else name.removesuffix(file) if file else f"{name}/",
             )
     return None
+
+
+def why_unread_name(name: str) -> tuple[str, ...]:
+    """A sentence on a name of a platform that is not read; none on any other name."""
+    found = next((platform for platform, pattern in UNREAD.items() if re.fullmatch(pattern, name, re.DOTALL)), None)
+    sentence = f"its name looks like one of {found}, from which the grader does not read whose it is; rename it after the student's login"
+    return (sentence,) if found else ()

@@ -114,7 +114,7 @@ def accounted(path: Path, work: Path):
     """What became of everything in `path`, by name; and the texts that are graded."""
     intake = collect(path, work)
     found = standings([Graded(one, Report(one.place, DEVICE, None, {})) for one in intake.hand_ins], Rules())
-    graded = [one.graded.hand_in for one in found if not one.graded.hand_in.refused]
+    graded = [one.graded.hand_in for one in found if not (one.graded.hand_in.refused or one.graded.hand_in.failed)]
     texts = b""
     for hand_in in graded:
         inside = [hand_in.path] if hand_in.path.is_file() else list(filter(is_source, hand_in.path.iterdir()))
@@ -255,9 +255,10 @@ def test_beside_a_kernel_that_is_refused_another_file_with_one_is_not_graded(tmp
     assert [one.labs["w8a8"].status for one in found] == ["rejected", "graded"]
     rows = csv.DictReader((tmp_path / "out" / "files.csv").open(encoding="utf-8-sig"))
     told = {row["file"]: (row["fate"], row["reason"]) for row in rows}
+    why = "dds.py has no readable DDS_MM: dds.py line 1: Python cannot read this line (invalid syntax)"
     assert told == {
         "ann/w8a8.py": ("graded", ""), "ann/better.py": ("superseded", "its kernel is taken from w8a8.py"),
-        "ben/a_copy.py": ("graded", ""), "ben/dds.py": ("graded", ""),
+        "ben/a_copy.py": ("graded", ""), "ben/dds.py": ("not graded", why),
     }
 
 

@@ -14,6 +14,7 @@ from pathlib import Path
 import pytest
 
 from grader.classroom.batch import archives, begun, folders
+from grader.classroom.batch.accounts import Claims
 from grader.classroom.batch.archives import UnusableArchive, unpack
 from grader.classroom.batch.folders import ROOT
 from grader.classroom.batch.intake import collect as take_in
@@ -144,7 +145,7 @@ submission_102:
     found = by_student(archive, tmp_path)
     assert set(found) == {"jd1", "Nobody"}
     assert found["jd1"].submitted == datetime(2026, 11, 20, 22, tzinfo=UTC)
-    assert "folder is missing" in found["Nobody"].refused
+    assert "folder is missing" in found["Nobody"].failed
     assert (found["jd1"].name, found["jd1"].email) == ("Jane Doe", "jane@example.org")
 
 
@@ -285,6 +286,69 @@ def test_damaged_entries_and_no_archive_at_all(tmp_path):
     (tmp_path / "text.zip").write_text("not a zip")
     with pytest.raises(UnusableArchive, match="not a readable zip"):
         unpack(tmp_path / "text.zip", tmp_path / "nowhere")
+
+
+CLASSES = {
+    "canvas": ("doejane_90001_11_w8a8.py", "doejane_90001_12_dds.py", "roe_LATE_90002_13_w8a8.py"),
+    "moodle": ("Jane Doe_501_assignsubmission_file_/w8a8.py", "Ben Roe_502_assignsubmission_file_/w8a8.py"),
+    "flat moodle": ("Jane Doe_501_assignsubmission_file_w8a8.py", "Ben Roe_502_assignsubmission_file_w8a8.py"),
+    "folders": ("jane/w8a8.py", "jane/dds.py", "ben/w8a8.py"), "files": ("jane.py", "ben.py"),
+}
+
+
+@pytest.mark.parametrize("names", [names for layout, names in CLASSES.items() if layout != "files"])
+def test_what_cannot_be_unpacked_is_its_students_still(tmp_path, monkeypatch, names):
+    """A file of 300 MB made a second student of its owner, and the owner one who handed in nothing."""
+    def students(found):
+        return {one.student: (one.platform, one.number, one.late, one.name, bool(one.reply)) for one in found.hand_ins}
+
+    files = {name: f"# {name}\n{W8A8 if 'w8a8' in name else DDS}" for name in names}
+    whole = take_in(zipped(tmp_path / "whole" / "class.zip", files), tmp_path / "work")
+    monkeypatch.setattr(archives, "MAX_FILE_BYTES", 1000)
+    for number, name in enumerate(names):
+        path = zipped(tmp_path / str(number) / "class.zip", {**files, name: files[name] + "#" * 1000})
+        found = take_in(path, tmp_path / f"work {number}")
+        assert students(found) == students(whole)
+        assert {one.name for one in found.came} == set(names)
+        (lost,) = (one for one in found.came if one.reason)
+        (owner,) = Claims(found.hand_ins).owners(lost.path)
+        assert name.startswith((owner.student, owner.student.split("_")[0]))
+        assert "at most" in f"{owner.refused}{owner.notes}"
+
+
+@pytest.mark.parametrize("names", CLASSES.values(), ids=CLASSES)
+def test_a_class_that_did_not_come_whole_is_nobodys_zero(tmp_path, names):
+    path = zipped(tmp_path / "given" / "class.zip", {name: f"# {name}\n{W8A8 if 'w8a8' in name else DDS}" for name in names})
+    with zipfile.ZipFile(path) as bundle:
+        place = bundle.infolist()[-1].header_offset + 30 + len(names[-1])
+    data = bytearray(path.read_bytes())
+    data[place : place + 8] = b"\xff" * 8
+    path.write_bytes(bytes(data))
+    with pytest.raises(Unusable, match=r"class.zip did not come whole: .* is damaged .*; download it again"):
+        collect(path, tmp_path / "work")
+    if "assign" in names[0] or "_90001_" in names[0]:
+        with pytest.raises(Unusable, match="did not come whole"):
+            collect(path.parent, tmp_path / "again")
+
+
+@pytest.mark.parametrize("packed", [False, True])
+def test_folders_of_sections_are_no_students(tmp_path, packed):
+    """Two students, called A and B, were graded, and five others were lost."""
+    files = {f"{name}/w8a8.py": f"# {name}\n{W8A8}" for name in ("A/jane", "A/ben", "B/carl", "B/dora", "C/eve")}
+    place = zipped(tmp_path / "all.zip", files) if packed else delivered(tmp_path / "all", files)
+    with pytest.raises(Unusable, match="all holds folders of several students: A has ben and jane, B has carl and dora"):
+        collect(place, tmp_path / "work")
+    attempts = [f"{name}/{attempt}/w8a8.py" for name in ("ben", "jane") for attempt in ("first", "second")]
+    assert set(by_student(write(tmp_path / "class", *attempts, text=W8A8), tmp_path)) == {"ben", "jane"}
+
+
+@pytest.mark.parametrize(
+    "name", ["Lab 1_bob_attempt_2026-11-21-10-00-00_w8a8.py", "12346-678901 - Bob O'Neil- Nov 20, 2026 1001 AM/w8a8.py",
+             "bob+kernels+2026-11-20 10:00:00 UTC/w8a8.py"],
+)
+def test_names_of_platforms_that_are_not_read_are_told(tmp_path, name):
+    (found,) = collect(write(tmp_path / "class", name), tmp_path / "work")
+    assert "does not read whose it is" in found.notes[0]
 
 
 W8A8, DDS = "def W8A8_MM(x_ptr):\n    x = 1\n", "def DDS_MM(x_ptr):\n    x = 1\n"

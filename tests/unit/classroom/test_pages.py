@@ -115,6 +115,17 @@ def test_a_page_is_drawn_again_only_if_something_of_it_changed(tmp_path, without
     assert "Ann Lovelace (ann)" in words(ann.read_text())
 
 
+def test_no_page_stays_that_states_another_mark_than_the_gradebook(tmp_path, without_pictures):
+    """Who is gone, is called otherwise now, or handed in nothing had a page with the mark of the run before."""
+    drawn(tmp_path, standings([graded(hand_in(name)) for name in ("ann", "ben", "cat")], Rules()))
+    notes = tmp_path / "feedback" / "notes.html"
+    notes.write_text("the assistant's own")
+    found = standings([graded(hand_in("ben")), graded(hand_in("dan"))], Rules(), Roster((Person("ann"), Person("ben")), "r.csv"))
+    drawn(tmp_path, found)
+    left = {path.name for path in (tmp_path / "feedback").iterdir()}
+    assert left == {"notes.html", *(page_address(one).split("/")[1] for one in found if one.student in ("ben", "dan"))}
+
+
 def test_a_page_that_is_not_whole_or_gone_is_drawn_again(tmp_path, without_pictures):
     found = standings([graded(hand_in(name)) for name in ("ann", "ben", "cat")], Rules())
     drawn(tmp_path, found)
