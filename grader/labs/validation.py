@@ -12,8 +12,12 @@ from grader.labs.contract import Lab, cdiv, dense_operations
 TAILS = 512
 """The deepest tile for which a case of all configs must end inside a tile after several steps."""
 STEPS = 2
-ODD = ("x_layout", "odd_slice"), ("x_layout", "every_other"), ("x_layout", "transposed_gaps"), ("y_layout", "odd_slice")
-"""Layouts that tell what takes X's rows or columns to be adjacent, or rows to begin at a multiple of 16 bytes; of several tokens."""
+ODD = {
+    ("x_layout", "odd_slice"): 1, ("x_layout", "column_slice"): 1, ("x_layout", "every_other"): 1, ("x_layout", "transposed_gaps"): 1,
+    ("x_layout", "transposed"): 128, ("y_layout", "odd_slice"): 1,
+}  # fmt: skip
+"""Layouts that tell what takes X's rows or columns to be adjacent, or rows to begin at a multiple of 16 bytes; of more tokens than so
+many: where X is transposed a kernel may take another way, which has to find its rows too."""
 FEW_TOKENS = ((1, 1), (2, 3), (4, 7), (8, 15))
 TIMES_TIMED = 2
 """A case has a K of more than so many times the longest timed one, lest a loop that ends too early is missed."""
@@ -35,6 +39,8 @@ SM_COUNT = 132
 """Programs of a persistent kernel on an H100 or H200: a count of columns' tiles without a factor of it gives a program several columns."""
 EVEN = {"M": 128, "N": 256, "K": 512}
 """What is done where tiles divide a size is seen on two tiles of this and more, in a case of all configs or of most; M and N in one."""
+DEPTH = 32
+"""No tile is less deep, but for the smallest."""
 APART = {"M": 6, "N": 5, "K": 4}
 """How many times the next smaller of the cases' sizes a size is at most, from `APART_FROM` on, lest a range of sizes meets no case."""
 APART_FROM = 128
@@ -66,9 +72,11 @@ def validate_lab(lab: Lab, folder: str) -> Iterator[str]:
     for rule in (_hard_enough, _large_and_few, _large_together, _in_time, _of_every_kind, _of_whole_tiles):
         yield from rule(always)
     yield from _of_persistent_kernels(lab)
-    for side, layout in ODD:
-        if not any(getattr(case, side) == layout for case in lab.cases if case.M > 1):
-            yield f"no case has {side}={layout!r}; give one with more than one token that layout"
+    for (side, layout), tokens in ODD.items():
+        if not any(getattr(case, side) == layout for case in lab.cases if tokens < case.M):
+            yield f"no case has {side}={layout!r} and M > {tokens}; give one that layout"
+    if not any(case.x_layout == "contiguous" for case in lab.cases if case.M == 1):
+        yield "no case has one contiguous token, for which a kernel may take another way; give one"
     if not lab.speed_cases:
         yield "it has no speed case; add at least one to `speed_cases`"
 
@@ -86,8 +94,8 @@ def _hard_enough(lab: Lab) -> Iterator[str]:
     if not any(case.M % 16 for case in every):
         yield "its cases of all configs have M a multiple of 16; take an M that no tile divides"
     longest = max(case.K for case in every)
-    if longest < max([STEPS * TAILS, *(case.K for case in lab.speed_cases)]):
-        yield f"its cases of all configs have K of at most {longest}, shorter than timed ones or a loop of few steps; take a longer K"
+    if longest <= max([STEPS * TAILS, *(case.K for case in lab.speed_cases)]):
+        yield f"its cases of all configs have K of at most {longest}, no longer than timed ones or a loop of few steps; take a longer K"
 
 
 def _large_and_few(lab: Lab) -> Iterator[str]:
@@ -147,8 +155,12 @@ def _of_every_kind(lab: Lab) -> Iterator[str]:
 
 
 def _of_whole_tiles(lab: Lab) -> Iterator[str]:
-    """What is wrong only where every tile is whole is wrong in a case."""
+    """What is wrong only where every tile is whole, or whole but for K's end, is wrong in a case."""
     every = [case for case in lab.cases if case.configs in ("all", "most")]
+    if lab.operations is dense_operations and not any(
+        case.M % EVEN["M"] == case.N % EVEN["N"] == 0 < case.K % DEPTH for case in every
+    ):
+        yield f"no case of all or most configs has whole tiles in M and N ({EVEN['M']} x {EVEN['N']}) and a K that ends inside one; add it"
     for sizes in (("M", "N"), ("K",)) if lab.operations is dense_operations else ():
         if not any(
             all(getattr(case, size) % EVEN[size] == 0 < getattr(case, size) // EVEN[size] - 1 for size in sizes)

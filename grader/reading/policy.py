@@ -23,7 +23,7 @@ BUILTINS = frozenset(
     "abs all any bool dict divmod enumerate filter hasattr float frozenset int isinstance issubclass len list map max min "
     "pow range reversed round set sorted str sum tuple zip print slice "
     "property staticmethod classmethod True False None Exception ImportError ModuleNotFoundError AttributeError AssertionError "
-    "NotImplementedError RuntimeError TypeError ValueError KeyError".split()
+    "NotImplementedError RuntimeError TypeError ValueError KeyError SystemExit".split()
 )
 FORBIDDEN = frozenset(dir(builtins)) - BUILTINS
 TORCH = frozenset(
@@ -43,7 +43,7 @@ PLAIN_ATTRIBUTES = frozenset(
 ) | {name for kind in (list, dict, set, deque) for name in dir(kind) if not name.startswith("_")}
 STATEMENTS = (
     ast.FunctionDef, ast.ClassDef, ast.Assign, ast.AnnAssign, ast.AugAssign, ast.Import, ast.ImportFrom, ast.If, ast.For,
-    ast.While, ast.Try, ast.Expr, ast.Delete, ast.Assert,
+    ast.While, ast.Try, ast.Expr, ast.Delete, ast.Assert, ast.Match,
 )  # fmt: skip
 
 

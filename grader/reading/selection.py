@@ -14,7 +14,6 @@ from functools import cache
 from grader.model import SourceLine
 from grader.reading.files import Cell, defined
 
-COMPOUND = (ast.If, ast.For, ast.While, ast.Try, ast.With)
 MAX_DEPTH = 150
 """Levels of syntax in one statement; the deepest anybody wrote for these labs has a tenth of them."""
 PLAIN_MODULES = ("math", "itertools", "functools", "typing", "operator", "collections", "dataclasses", "enum")
@@ -263,42 +262,38 @@ def _text(statement: Statement, source: list[bytes]) -> list[str]:
 
 
 def _binds(node: ast.stmt) -> set[str]:
-    """Names that a top-level statement binds."""
-    match node:
-        case ast.FunctionDef(name=name) | ast.AsyncFunctionDef(name=name) | ast.ClassDef(name=name):
-            return {name}
-        case ast.Import(names=aliases):
-            return {alias.asname or alias.name.split(".")[0] for alias in aliases}
-        case ast.ImportFrom(names=aliases):
-            return {alias.asname or alias.name for alias in aliases}
-        case ast.Assign(targets=targets):
-            return {name for target in targets for name in _stored(target)}
-        case ast.AnnAssign(target=target) | ast.AugAssign(target=target):
-            return _stored(target)
-    return _binds_inside(node) if isinstance(node, COMPOUND) else set()
-
-
-def _binds_inside(node: ast.stmt) -> set[str]:
-    """What the statements within a compound one bind, and the variables of loops. A chain of elif is as deep as it is long."""
-    bound: set[str] = set()
-    waiting = [node]
+    """Names that a top-level statement binds, whatever it is: in loops, handlers, patterns, and by := in comprehensions too, but not what
+    functions and comprehensions call their own."""
+    found: set[str | None] = set()
+    waiting: list[ast.AST] = [] if isinstance(node, ast.Delete) else [node]
     while waiting:
         part = waiting.pop()
-        if not isinstance(part, COMPOUND):
-            bound |= _binds(part)
-            continue
-        waiting += [child for child in ast.iter_child_nodes(part) if isinstance(child, ast.stmt)]
-        waiting += [child for handler in getattr(part, "handlers", []) for child in handler.body]
-        bound |= _stored(part.target) if isinstance(part, ast.For) else set()
-        bound |= {
-            name for item in getattr(part, "items", ()) if item.optional_vars for name in _stored(item.optional_vars)
-        }
-    return bound
-
-
-def _stored(target: ast.expr) -> set[str]:
-    """The names that an assignment to this target binds."""
-    return {name.id for name in ast.walk(target) if isinstance(name, ast.Name) and isinstance(name.ctx, ast.Store)}
+        match part:
+            case ast.FunctionDef(name=name) | ast.AsyncFunctionDef(name=name) | ast.ClassDef(name=name):
+                found.add(name)
+                waiting += [
+                    inner for inner in ast.iter_child_nodes(part) if not isinstance(inner, ast.stmt | ast.arguments)
+                ]
+                waiting += getattr(getattr(part, "args", None), "defaults", [])
+                continue
+            case ast.ListComp() | ast.SetComp() | ast.DictComp() | ast.GeneratorExp():
+                waiting += [inner for inner in ast.walk(part) if isinstance(inner, ast.NamedExpr)]
+                continue
+            case ast.Import(names=aliases):
+                found |= {alias.asname or alias.name.split(".")[0] for alias in aliases}
+            case ast.ImportFrom(names=aliases):
+                found |= {alias.asname or alias.name for alias in aliases}
+            case ast.Name(id=name, ctx=ast.Store()):
+                found.add(name)
+            case (
+                ast.ExceptHandler(name=name)
+                | ast.MatchAs(name=name)
+                | ast.MatchStar(name=name)
+                | ast.MatchMapping(rest=name)
+            ):
+                found.add(name)
+        waiting += [] if isinstance(part, ast.Lambda) else ast.iter_child_nodes(part)
+    return {name for name in found if name}
 
 
 def needs(node: ast.stmt) -> set[str]:
@@ -320,6 +315,7 @@ def needs(node: ast.stmt) -> set[str]:
     pending = list(top.get_children())
     while pending:
         table = pending.pop()
-        needed |= {symbol.get_name() for symbol in table.get_symbols() if symbol.is_global() and symbol.is_referenced()}
+        used = (one for one in table.get_symbols() if one.is_global() and (one.is_referenced() or one.is_assigned()))
+        needed |= {symbol.get_name() for symbol in used}
         pending += table.get_children()
     return needed

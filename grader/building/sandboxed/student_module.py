@@ -192,7 +192,7 @@ def _plain(value: Any, where: str) -> None:
         return
     if type(value) not in (int, float, bool, str, type(None)):  # a subclass can say something else each time
         found = f"{where} to a {type(value).__name__}, expected a number, bool, str or dtype such as tl.float32"
-        raise ContractError(f"{found}; {_as_plain(type(value))}")
+        raise ContractError(f"{found}; {_as_plain(value)}")
     if isinstance(value, float) and not abs(value) < float("inf"):
         raise ContractError(f"{where} to {value}; expected a finite number: write float('inf') in the kernel itself")
     if isinstance(value, int) and not abs(value) < 2**63:
@@ -201,12 +201,14 @@ def _plain(value: Any, where: str) -> None:
         raise ContractError(f"{where} to text that is long or cannot be printed; expected a short name")
 
 
-def _as_plain(kind: type) -> str:
-    """What to write in a config instead of a value of a type that is no plain one."""
-    if issubclass(kind, enum.Enum):
+def _as_plain(value: Any) -> str:
+    """What to write in a config instead of a value that is no plain one."""
+    if isinstance(value, enum.Enum):
         return "put .value after it"
-    if issubclass(kind, int | float | str):
+    if isinstance(value, int | float | str):
         return "make it plain with int(...), float(...) or str(...)"
+    if callable(value):
+        return "leave that parameter out, and call the function by its name in the kernel"
     return "give each number in it a parameter of its own"
 
 

@@ -35,7 +35,8 @@ CASES = (
     Case("all_tails", "each of your configs on M, N and K that all end inside a tile, with groups of 56, which end inside one too",
          33, 88, 168, group_size=56, configs="all"),
     Case("groups_of_32", "groups of 32, shorter than most tiles, and a K that ends inside a tile", 80, 128, 224, group_size=32),
-    Case("groups_of_64", "groups of 64, and a K that ends inside a tile", 136, 64, 1088, w="positive", group_size=64),
+    Case("groups_of_64", "groups of 64, and a K that ends inside a tile, X as a transposed view", 136, 64, 1088, w="positive",
+         x_layout="transposed", group_size=64),
     Case("one_group", "one group of all of K, more than twice as long as any timed one", 20, 136, 8208,
          w="positive", group_size=8208),
     Case("strided_rows", "X as a slice of a wider matrix (stride_xm > K, odd)", 64, 96, 128, x_layout="odd_slice", group_size=64),
@@ -53,8 +54,8 @@ CASES = (
          w="zeros_of_16", group_size=8),
     Case("group_scales", "your configs on many tiles in M and N, and on scales from subnormal ones to those 100 000 times as large",
          1104, 272, 64, w="graded", group_size=32, configs="most"),
-    Case("outlier_rows", "each of your configs on rows with entries 100 times as large and a K longer than any timed one", 32, 32, 4608,
-         x="outliers", group_size=128, configs="all"),
+    Case("outlier_rows", "each of your configs on rows with entries 100 times as large, groups of 192 and a K longer than any timed one",
+         32, 32, 4608, x="outliers", group_size=192, configs="all"),
     Case("long_k", "each of your configs on few tokens and a long K, where an fp16 accumulator loses small terms", 5, 128, 3072,
          x="positive", w="positive", group_size=128, configs="all"),
     Case("large_sums", "sums of x (q - z) of a group beyond fp16's range, with scales that bring them back into it", 32, 64, 512,
@@ -68,6 +69,9 @@ CASES = (
          13, 192, 416, x="traps", w="traps", x_layout="column_slice", group_size=8, configs="all"),
     Case("persistent", "if your kernel is persistent, your configs of large tiles on 155 tiles of 128 x 128",
          3873, 520, 96, group_size=32, configs="few"),
+    Case("whole_tiles_k_tail", "your configs on several tiles in M and N, which tiles divide, and a K that ends inside a tile",
+         256, 512, 80, group_size=16, configs="most"),
+    Case("contiguous_token", "one token, contiguous; N and K end inside a tile", 1, 216, 1040, group_size=16),
 )  # fmt: skip
 
 SPEED_CASES = (

@@ -37,13 +37,15 @@ CASES = (
          x="negative", x_layout="transposed"),
     Case("strided_y", "Y as a slice of a wider matrix (stride_ym > N, odd), an N beyond all that are timed", 12, 4112, 64,
          y_layout="odd_slice"),
-    Case("strided_weight", "the weight as a slice of a wider matrix (stride_wn > K)", 136, 80, 1040, w="strided"),
+    Case("strided_weight", "the weight as a slice of a wider matrix (stride_wn > K), X as a transposed view, tails in M, N and K",
+         136, 80, 1040, w="strided", x_layout="transposed"),
     Case("every_integer", "each value from -128 to 127, in each of four neighbouring places", 32, 64, 512, w="integers"),
-    Case("outlier_rows", "rows of every kind, few tokens, a large weight", 6, 1056, 1152, x="traps", w="traps"),
+    Case("outlier_rows", "rows of every kind, few tokens, X as a slice of a wider matrix, a large weight", 6, 1056, 1552,
+         x="traps", w="traps", x_layout="column_slice"),
     Case("zero_rows", "rows of zeros, the smallest N and K", 64, 16, 16, x="zero_rows"),
     Case("channel_scales", "your configs on many tiles in M and N, and on scales from subnormal ones to those 100 000 times as large",
          1104, 272, 64, w="graded", configs="most"),
-    Case("long_k", "each of your configs on a K as long as the timed ones, where an fp16 accumulator loses small terms", 32, 96, 4096,
+    Case("long_k", "each of your configs on a K longer than any timed one, where an fp16 accumulator loses small terms", 32, 96, 5120,
          x="positive", w="positive", configs="all"),
     Case("large_sums", "sums of x q beyond fp16's range, with scales that bring them back into it", 32, 64, 512,
          x="large", w="small_scales"),
@@ -54,6 +56,9 @@ CASES = (
          301, 48, 576, x="traps", w="traps", x_layout="transposed_gaps", y_layout="column_slice", configs="all"),
     Case("persistent", "if your kernel is persistent, your configs of large tiles on 155 tiles of 128 x 128",
          3873, 528, 48, configs="few"),
+    Case("whole_tiles_k_tail", "your configs on several tiles in M and N, which tiles divide, and a K that ends inside a tile",
+         256, 512, 80, configs="most"),
+    Case("contiguous_token", "one token, contiguous; N and K end inside a tile", 1, 208, 1040),
 )  # fmt: skip
 
 SPEED_CASES = (

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import time
 
 import pytest
@@ -47,6 +48,39 @@ OTHERS = (
     "kernel[1](2)",
     "if __name__ == '__main__': print(C)",
 )
+
+
+BINDING = (
+    "a = b = 1", "(a, *b), c = (1, 2, 3), 4", "a: int = 1", "a: int", "import os.path, math as m", "from math import pi as p, e",
+    "if True:\n    a = 1\nelif (b := 2):\n    c = 3\nelse:\n    d = 4", "for a, (b, c) in [(1, (2, 3))]:\n    d = a\nelse:\n    e = 1",
+    "while not (a := 1):\n    b = 2", "with open('/dev/null') as a, open('/dev/null') as (*b,):\n    c = 1",
+    "try:\n    a = 1\nexcept ValueError as b:\n    c = 1\nelse:\n    d = 1\nfinally:\n    e = 1",
+    "match [1, {'k': 2, 'l': 3}, 4]:\n    case [a, {'k': b, **c}, *d] if (e := a):\n        f = 1\n    case g:\n        h = 1",
+    "[b for b in range(3) if (c := b) and [d := c for e in range(2)]]", "print((a := 1), end='')",
+    "def a(b, c=(d := 1)):\n    e = 1\n    def f(): pass", "@(a := staticmethod)\nclass b(metaclass=(c := type)):\n    d = 1",
+    "a = lambda b: (c := b)", "a = {(b := c): (d := 1) for c in (1,)}",
+)  # fmt: skip
+
+
+@pytest.mark.parametrize("text", BINDING)
+def test_what_a_statement_binds_is_what_python_binds(text, tmp_path):
+    """`match`, `except ... as`, and := in a comprehension bound nothing: "`STAGES` is not defined"."""
+    path = tmp_path / "file.py"
+    path.write_text(f"{text}\n")
+    bound = {name for statement in statements(read_cells(path, Allowance(), {})) for name in statement.binds}
+    module = dict[str, object]()
+    with contextlib.suppress(ValueError):
+        exec(text, module)
+    assert module.keys() - {"__builtins__", "__annotations__"} <= bound
+    if not any(word in text for word in ("if", "except", "while", "match")):
+        assert bound - module.keys() <= ({"a"} if text == "a: int" else set())
+
+
+def test_a_function_that_assigns_a_global_needs_what_gives_it_a_value(tmp_path):
+    path = tmp_path / "file.py"
+    path.write_text("count = 0\ndef make():\n    global count\n    count += 1\nmake()\n")
+    everything = statements(read_cells(path, Allowance(), {}))
+    assert closure(everything, ["make"]) == everything[:2]
 
 
 def taken(text: str, tmp_path, why: str = ""):
