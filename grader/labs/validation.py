@@ -69,14 +69,17 @@ def validate_lab(lab: Lab, folder: str) -> Iterator[str]:
             yield f"scalars({case.name}) has {sorted(missing)}, which are not parameters of {lab.kernel}; add or rename them"
             break
     always = replace(lab, cases=tuple(case for case in lab.cases if case.configs != "few"))
-    for rule in (_hard_enough, _large_and_few, _large_together, _in_time, _of_every_kind, _of_whole_tiles):
+    for rule in (
+        _hard_enough,
+        _large_and_few,
+        _large_together,
+        _in_time,
+        _of_every_kind,
+        _of_whole_tiles,
+        _of_every_layout,
+    ):
         yield from rule(always)
     yield from _of_persistent_kernels(lab)
-    for (side, layout), tokens in ODD.items():
-        if not any(getattr(case, side) == layout for case in lab.cases if tokens < case.M):
-            yield f"no case has {side}={layout!r} and M > {tokens}; give one that layout"
-    if not any(case.x_layout == "contiguous" for case in lab.cases if case.M == 1):
-        yield "no case has one contiguous token, for which a kernel may take another way; give one"
     if not lab.speed_cases:
         yield "it has no speed case; add at least one to `speed_cases`"
 
@@ -152,6 +155,15 @@ def _of_every_kind(lab: Lab) -> Iterator[str]:
         for smaller, larger in pairwise([APART_FROM, *sizes]):
             if larger > apart * smaller:
                 yield f"no case has {size} between {smaller} and {larger}; change one, so that each is at most {apart} times the one before"
+
+
+def _of_every_layout(lab: Lab) -> Iterator[str]:
+    """What is wrong where rows or columns lie otherwise is wrong in a case."""
+    for (side, layout), tokens in ODD.items():
+        if not any(getattr(case, side) == layout for case in lab.cases if tokens < case.M):
+            yield f"no case has {side}={layout!r} and M > {tokens}; give one that layout"
+    if not any(case.x_layout == "contiguous" for case in lab.cases if case.M == 1):
+        yield "no case has one contiguous token, for which a kernel may take another way; give one"
 
 
 def _of_whole_tiles(lab: Lab) -> Iterator[str]:

@@ -71,7 +71,8 @@ CASES = (
          3873, 520, 96, group_size=32, configs="few"),
     Case("whole_tiles_k_tail", "your configs on several tiles in M and N, which tiles divide, and a K that ends inside a tile",
          256, 512, 80, group_size=16, configs="most"),
-    Case("contiguous_token", "one token, contiguous; N and K end inside a tile", 1, 216, 1040, group_size=16),
+    Case("contiguous_token", "one token, contiguous; N and K end inside a tile", 1, 1040, 1088, x="positive", w="positive",
+         group_size=64),
 )  # fmt: skip
 
 SPEED_CASES = (

@@ -59,7 +59,7 @@ BINDING = (
     "[b for b in range(3) if (c := b) and [d := c for e in range(2)]]", "print((a := 1), end='')",
     "def a(b, c=(d := 1)):\n    e = 1\n    def f(): pass", "@(a := staticmethod)\nclass b(metaclass=(c := type)):\n    d = 1",
     "a = lambda b: (c := b)", "a = {(b := c): (d := 1) for c in (1,)}",
-)  # fmt: skip
+)
 
 
 @pytest.mark.parametrize("text", BINDING)
