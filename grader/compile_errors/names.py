@@ -120,7 +120,7 @@ def _defined_elsewhere(name: str, function: ast.AST, line: int | None) -> tuple[
     """A name that the same function does define, only not where it is used."""
     stores = [part for part in ast.walk(function) if isinstance(part, ast.Name) and _stores_itself(name, part)]
     before = [part for part in stores if line is not None and part.lineno < line]
-    block = _only_inside(before or stores, function)
+    block = _only_inside(before or stores, function, line or 0)
     if block is not None:
         kind = {ast.If: "if", ast.For: "for", ast.While: "while"}[type(block)]
         where = "above" if line is None or block.lineno < line else "below"
@@ -143,10 +143,11 @@ def _defined_elsewhere(name: str, function: ast.AST, line: int | None) -> tuple[
     return None
 
 
-def _only_inside(stores: Sequence[ast.Name], function: ast.AST) -> ast.If | ast.For | ast.While | None:
-    """The outermost `if` or loop in whose body all of these lie, and at least one."""
+def _only_inside(stores: Sequence[ast.Name], function: ast.AST, line: int) -> ast.If | ast.For | ast.While | None:
+    """The outermost `if` or loop in whose body all of these lie, and at least one; none that holds the line and them behind it."""
+    first = min((part.lineno for part in stores), default=0)
     for inner in ast.walk(function):
-        if isinstance(inner, ast.If | ast.For | ast.While):
+        if isinstance(inner, ast.If | ast.For | ast.While) and not inner.lineno < line < first:
             within = {id(part) for body in inner.body + inner.orelse for part in ast.walk(body)}
             if stores and all(id(part) in within for part in stores):
                 return inner
@@ -198,7 +199,7 @@ def attribute(owner: str, name: str) -> tuple[str, str]:
     if owner in ("torch", "np", "numpy"):
         step = instead().get(name) or (f"tl.{name}" if f"tl.{name}" in language_names() else "tl operations on tiles")
         return f"`{owner}.{name}` does not work in a Triton kernel", f"write {step}"
-    if re.fullmatch(r"(tl|triton)(\.\w+)+", owner):
+    if re.fullmatch(r"(tl|triton)(\.\w+)+|libdevice", owner):
         return _of_a_module(owner, name)
     if name in LIST_METHODS:
         step = "accumulate in one variable, such as acc += tl.dot(x, w)"
@@ -228,4 +229,6 @@ def _of_a_module(owner: str, name: str) -> tuple[str, str]:
         return f"triton.language has no `{owner}.{name}`", step
     near = suggest(name, language_names())
     step = f"did you mean `{near}`?" if near else "use functions of triton.language (tl.)"
+    if name in instead():
+        step = f"write {instead()[name]}"
     return f"`{owner}.{name}` is not allowed in a graded kernel", step

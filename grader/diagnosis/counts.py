@@ -22,7 +22,7 @@ from grader.diagnosis.looping import line_of_bound, line_of_interleaved, line_of
 from grader.diagnosis.mending import line_of_operands_mask, line_of_place
 from grader.diagnosis.observation import Number, Observation, place_in, plain, span
 from grader.diagnosis.provenance import Array
-from grader.diagnosis.relation import Products, Run, Side, element, load_of, needed_of
+from grader.diagnosis.relation import Products, Run, Side, element, load_of, needed_of, rounds_begun
 from grader.diagnosis.statements import loops_around
 from grader.diagnosis.stores import stores_to_output
 
@@ -231,8 +231,8 @@ def _missing(run: Run, parts: Sequence[Products], e: int, missing: Array, where:
     made, depth = len(np.unique(rounds)), int((rounds == 0).sum())
     text = f"k = {span(missing)} is never multiplied for {where}{_together(run, parts)}"
     numbers: tuple[Number, ...] = ()
-    alone = len(stores_to_output(run, one.program)) == 1
-    if made and depth and alone and len({term.place for term in one.flow.terms}) == 1:
+    alone = len(stores_to_output(run, one.program)) == len({term.place for term in one.flow.terms}) == 1
+    if depth and alone and made == len(rounds_begun(run, one.program, one.flow.terms, one.store)):
         text += f": the loop runs {made} iteration{'s' if made != 1 else ''} of {{0}}"
         numbers = (named(run, depth),)
     line, hedged = _line(run, parts, which, missing)

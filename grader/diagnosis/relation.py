@@ -6,7 +6,7 @@ product on its way to Y and the elements of other tensors in it. What should sta
 
 from __future__ import annotations
 
-from collections import Counter
+from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property, lru_cache
@@ -225,7 +225,7 @@ def products_of(run: Run, program: int, store: Node, lanes: Array, *, lost: Sequ
     m, n, _ = places_in_output(run, store)
     widths = [term.alive.shape[1] for term in flow.terms]
     terms = np.repeat(np.arange(len(flow.terms)), widths)
-    numbered = _iterations(flow.terms)
+    numbered = _iterations(run, program, flow.terms)
     iterations = np.array([numbered[t] for t in terms], dtype=np.int64)
     lane = np.concatenate([np.arange(width) for width in widths]) if widths else np.zeros(0, dtype=np.int64)
     factor, alive = (_joined([getattr(term, name) for term in flow.terms], len(lanes)) for name in ("factor", "alive"))
@@ -254,31 +254,37 @@ def replaced(run: Run, products: Products, m: Array, n: Array) -> Products:
     return replace(products, m=m, n=n, left=left, right=right)
 
 
-def _iterations(terms: Sequence[Term]) -> list[int]:
-    """For each multiplication, how many the program made in the same place before."""
-    seen: Counter[tuple[int, int | None] | None] = Counter()
-    found = []
+def _iterations(run: Run, program: int, terms: Sequence[Term]) -> list[int]:
+    """For each multiplication, how many the program made in the same place since the first of these: those too that reach other sums."""
+    made = defaultdict[Any, set[int]](set)
+    for node in run.provenance.products(run.tape.programs[program]):
+        made[node.called_line].add(node.number)
     for term in terms:
-        found.append(seen[term.place])
-        seen[term.place] += 1
-    return found
+        made[term.place].add(term.node)
+    numbers = {node: number for nodes in made.values() for number, node in enumerate(sorted(nodes))}
+    first = {place: min(nodes & {term.node for term in terms}, default=0) for place, nodes in made.items()}
+    return [numbers[term.node] - numbers[first[term.place]] for term in terms]
 
 
 def _rounds(run: Run, program: int, terms: Sequence[Term], which: Array, store: Node) -> Array | None:
     """[P]: in which iteration of the loop around all multiplications, each maybe made several times. which: [P], of which a product is."""
-    loops = {place and one_loop(run.text, *place, store.line) for place in {term.place for term in terms}}
-    loop = loops.pop() if len(loops) == 1 else None
-    if loop is None:
-        return None
-    head = range(loop.lineno, loop.body[0].lineno)
-    begun = [i for i in run.tape.programs[program] if _begins(run.tape.nodes[i]) and run.tape.nodes[i].line in head]
-    found = np.searchsorted(begun, [term.node for term in terms])
+    found = np.searchsorted(rounds_begun(run, program, terms, store), [term.node for term in terms])
     return (found - found.min())[which] if len(found) and found.min() else None
 
 
-def _begins(node: Node) -> bool:
-    """Whether a node is there once an iteration: a loop's variable, or the test of a `while`."""
-    return node.op in ("loop_variable", "condition")
+def rounds_begun(run: Run, program: int, terms: Sequence[Term], store: Node) -> list[int]:
+    """The nodes with which each iteration of the loop around all of some multiplications begins; none where there is no one loop."""
+    loops = {place and one_loop(run.text, *place, store.line) for place in {term.place for term in terms}}
+    loop = loops.pop() if len(loops) == 1 else None
+    if loop is None:
+        return []
+    head, numbers = range(loop.lineno, loop.body[0].lineno), run.tape.programs[program]
+    return [i for i in numbers if run.tape.nodes[i].line in head and _begins(run, run.tape.nodes[i])]
+
+
+def _begins(run: Run, node: Node) -> bool:
+    """Whether a node is there once an iteration: a loop's variable, or the test of a `while` that holds."""
+    return node.op == "loop_variable" or (node.op == "condition" and bool(run.provenance.values(node.inputs[0]).any()))
 
 
 def _joined(parts: Sequence[Array], elements: int) -> Array:

@@ -64,8 +64,8 @@ def read(path: Path, labs: Sequence[Lab], *, all_labs: bool = False) -> Submissi
             found[lab.id] = _in_a_folder_below(path, lab, found[lab.id], allowance)
         doubts += (note,) if note and _differ(lab, files) else ()
         kernel = found[lab.id]
-        left_out = kernel.note if isinstance(kernel, KernelSource) else ""
-        notes += tuple(text for text in (note, *_earlier_attempts(lab, chosen), left_out) if text)
+        about = _notes_on(kernel) if isinstance(kernel, KernelSource) else ()
+        notes += tuple(text for text in (note, *_earlier_attempts(lab, chosen), *about) if text)
     if single and not all_labs:
         present = {lab_id: result for lab_id, result in found.items() if result is not None}
         found = dict(present) or found
@@ -81,6 +81,17 @@ def read(path: Path, labs: Sequence[Lab], *, all_labs: bool = False) -> Submissi
         labs={lab_id: result if result is not None else missing for lab_id, result in found.items()},
         notes=notes,
         doubts=doubts,
+    )
+
+
+def _notes_on(kernel: KernelSource) -> tuple[str, str]:
+    """What was left out of what a kernel needs, and that nobody asks which configs it would prune."""
+    pruned = re.search(r"\bprune_configs_by\s*=", kernel.module)
+    return (
+        kernel.note,
+        f"{kernel.kernel}: prune_configs_by is not asked; every config has to be right for every size"
+        if pruned
+        else "",
     )
 
 

@@ -78,8 +78,10 @@ def outcome(lab: LabReport) -> tuple[str, str]:
     aside = f"; {len(skipped)} cannot be graded on this machine: {headline(skipped[0].message)}" if skipped else ""
     if wrong:
         return f"{MARKS['failed'][0]} {len(wrong)} of {len(cases)} cases fail{aside}", "red"
-    if found:
-        return f"{MARKS['failed'][0]} {len(cases) - len(skipped)} of {len(cases)} cases pass, but{aside}:", "red"
+    if found:  # a config that does not fit every GPU, or an access outside, which costs points
+        whole = all(test.points == test.max_points for test in lab.tests if test.kind != "speed")
+        mark, colour = (MARKS["passed"][0], "yellow") if whole else (MARKS["failed"][0], "red")
+        return f"{mark} {len(cases) - len(skipped)} of {len(cases)} cases pass, but{aside}:", colour
     passed = [test.message for test in lab.tests if test.kind in ("memory", "build") and test.status == "passed"]
     if not cases:
         return "", ""

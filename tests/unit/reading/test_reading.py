@@ -304,6 +304,15 @@ def test_of_several_attempts_the_last_one_counts_with_a_note(tmp_path):
     assert "cell 3" in note
 
 
+def test_that_configs_are_pruned_for_nobody_is_told(tmp_path):
+    path = tmp_path / "w8a8.py"
+    pruned = "@triton.autotune(\n    prune_configs_by={'early_config_prune': lambda configs, args: configs[:1]},"
+    path.write_text(BASE.replace("@triton.autotune(", pruned, 1))
+    submission = read(path, LABS)
+    assert isinstance(submission.labs["w8a8"], KernelSource)
+    assert submission.notes == ("W8A8_MM: prune_configs_by is not asked; every config has to be right for every size",)
+
+
 def test_a_copy_beside_the_labs_own_file_is_left_alone_and_told(tmp_path):
     (tmp_path / "w8a8.ipynb").write_text(notebook(BASE))
     (tmp_path / "w8a8-Copy1.ipynb").write_text(notebook(BASE.replace("acc", "copied")))
