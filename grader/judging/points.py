@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
+from math import fsum
 
 from grader.judging.rubric import Rubric, Tier, Tiers, load_rubric, load_tiers, share, tier_reached
 from grader.model import LabReport, TestResult, TestStatus
@@ -20,7 +21,7 @@ def with_points(report: LabReport, rubric: Rubric, tiers: Tiers | None) -> LabRe
     worth = rubric.shares(report.lab_id, [test.name for test in cases], rubric.correctness - rubric.memory)
     cases = [_worth(test, worth[test.name]) for test in cases]
     correctness = [*cases, *(_memory(test, cases, rubric.memory) for test in _of(report, "memory"))]
-    earned = sum(test.points for test in correctness)
+    earned = fsum(test.points for test in correctness)
     if correctness and all(test.status == "passed" and "unseen" not in test.metrics for test in correctness):
         earned = rubric.correctness
     timed = _of(report, "speed")
