@@ -79,6 +79,7 @@ def _narrowed(
     multiplied = {run.tape.nodes[i].type for term in products.flow.terms for i in run.tape.nodes[term.node].inputs[:2]}
     wide = "a sum in int32" if all(kind.startswith("int") for kind in multiplied) else "a sum in fp32"
     alive = np.broadcast_to(step.alive, before.shape) & np.isfinite(before)
+    more = any(run.tape.nodes[one.node].op in FLOAT_SUMS and one.node > step.node for one in products.flow.passed)
     if node.op in IDENTITIES:
         off = np.where(alive, np.abs(after - before), 0.0)
         if node.op in ("fp_to_si", "fp_to_ui") and off.max(initial=0.0) > 0:
@@ -91,7 +92,8 @@ def _narrowed(
         over = alive & np.isinf(after)
         if over.any():
             scaled = any(factor.at > step.node for term in products.flow.terms for factor in term.factors)
-            expected = "the scales first, then fp16" if scaled else f"a sum that {node.type} can hold"
+            last = "the scales first, then fp16" if scaled else f"a sum that {node.type} can hold"
+            expected = wide if more else last
             return observation(
                 "overflow" if scaled else "too large",
                 f"{plain(before[over][0])} as {node.type} is {plain(after[over][0])}",
@@ -102,7 +104,6 @@ def _narrowed(
             return observation(
                 "bf16", f"{digits(before[at])} as bf16 is {digits(after[at])}", "a result rounded to fp16 alone"
             )
-        more = any(run.tape.nodes[one.node].op in FLOAT_SUMS and one.node > step.node for one in products.flow.passed)
         if node.type in HALF and more:
             return observation("sum", _coarse(node, _peak(before)), wide)
     if node.op in FLOAT_SUMS and node.type in HALF:

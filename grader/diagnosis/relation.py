@@ -256,13 +256,13 @@ def replaced(run: Run, products: Products, m: Array, n: Array) -> Products:
 
 def _iterations(run: Run, program: int, terms: Sequence[Term]) -> list[int]:
     """For each multiplication, how many the program made in the same place since the first of these: those too that reach other sums."""
-    made = defaultdict[Any, set[int]](set)
+    made, own = defaultdict[Any, set[int]](set), {term.node for term in terms}
     for node in run.provenance.products(run.tape.programs[program]):
         made[node.called_line].add(node.number)
     for term in terms:
         made[term.place].add(term.node)
     numbers = {node: number for nodes in made.values() for number, node in enumerate(sorted(nodes))}
-    first = {place: min(nodes & {term.node for term in terms}, default=0) for place, nodes in made.items()}
+    first = {place: min(nodes & own, default=0) for place, nodes in made.items()}
     return [numbers[term.node] - numbers[first[term.place]] for term in terms]
 
 

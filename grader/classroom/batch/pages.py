@@ -189,13 +189,11 @@ def _drawn_by() -> str:
 
 def _is_made_of(path: Path, made_of: str) -> bool:
     """Whether a page that was drawn earlier is whole and made of the same; of whatever, for ""."""
+    mark = html.MADE_OF.format(made_of) if made_of else html.MADE_OF.partition("{}")[0]
     try:
         with path.open("rb") as file:
             head = file.read(HEAD_BYTES)
             file.seek(-len(TAIL), 2)
-            return (
-                html.MADE_OF.format(made_of).removesuffix("" if made_of else '">').encode() in head
-                and file.read() == TAIL
-            )
+            return mark.encode() in head and file.read() == TAIL
     except OSError:
         return False
