@@ -14,6 +14,7 @@ from grader.authoring.bundle import OWN
 from grader.classroom.batch.begun import begun_in, is_work, kernels_in
 from grader.classroom.batch.folders import PLACES, ROOT, are_alike, is_archive, is_given_out, may_be_work, why_unread
 from grader.classroom.batch.hand_in import HandIn
+from grader.classroom.batch.platforms import named
 from grader.classroom.batch.standing import Graded, Standing
 from grader.labs import all_labs, get_lab
 from grader.reading.files import is_source
@@ -132,7 +133,7 @@ def with_ungraded_named(came: Iterable[Came], graded: Iterable[Graded], labs: It
             continue
         owners = [hand_in for hand_in in owners if one.path in hand_in.taken]
         instead = _instead(one.path, [read[owner.key] for owner in owners], asked)
-        why = next((text for owner in owners for text in unread[owner.key] if one.path and one.path.name in text), "")
+        why = next((text for owner in owners for text in unread[owner.key] if _is_about(text, one.path, owner)), "")
         found.append(replace(one, instead=("not graded", why) if why else instead))
     return found
 
@@ -143,6 +144,14 @@ def _unread(graded: Graded) -> list[str]:
     return [
         lab.message.split("\n")[0] for lab_id, lab in labs if lab.status == "rejected" and lab_id not in graded.files
     ]
+
+
+def _is_about(text: str, path: Path | None, hand_in: HandIn) -> bool:
+    """Whether a sentence on a hand-in is about this file of it: it has no other, or the sentence has one of its names."""
+    found = named(path.name) if path else None
+    return path is not None and (
+        len(hand_in.taken) == 1 or path.name in text or (found is not None and found.file in text)
+    )
 
 
 def _instead(path: Path | None, read: Sequence[Mapping[str, Path]], asked: AbstractSet[str]) -> tuple[Fate, str] | None:

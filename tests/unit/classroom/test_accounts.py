@@ -263,6 +263,21 @@ def test_beside_a_kernel_that_is_refused_another_file_with_one_is_not_graded(tmp
 
 
 @pytest.mark.usefixtures("without_pictures")
+@pytest.mark.parametrize(
+    "name", ["poe_90003_5_dds.ipynb", "Poe_9_assignsubmission_file_/dds.ipynb", "poe/dds.ipynb", "poe_90003_5_work.zip"]
+)
+def test_a_file_of_which_nothing_could_be_read_is_not_called_graded(tmp_path, name):
+    cut = '{"cells": [{"cell_type": "co'
+    files = {name: {"dds.ipynb": cut} if name.endswith("zip") else cut}
+    grade_class(delivered(tmp_path / "class", files), tmp_path / "out")
+    (row,) = csv.DictReader((tmp_path / "out" / "files.csv").open(encoding="utf-8-sig"))
+    assert row["fate"] == "not graded"
+    assert "is not a Jupyter notebook" in row["reason"]
+    assert "is not a Jupyter notebook" in (tmp_path / "out" / "index.html").read_text(encoding="utf-8")
+    assert "Nobody: everything could be read" not in (tmp_path / "out" / "index.html").read_text(encoding="utf-8")
+
+
+@pytest.mark.usefixtures("without_pictures")
 @pytest.mark.parametrize("packed", [False, True])
 @pytest.mark.parametrize(
     "names",
