@@ -32,6 +32,7 @@ MAX_MODULE_CHARS = 1 << 17
 """What a kernel reaches, as text; the largest that anybody wrote for these labs has a tenth of it. Each explanation reads it again."""
 MAX_FOLDERS = 5
 """Folders below a submission's that are looked into for a kernel that is not in it."""
+PRUNED = "{}: prune_configs_by is not asked; every config has to be right for every size"
 
 
 class UnusablePath(Unusable):
@@ -86,13 +87,8 @@ def read(path: Path, labs: Sequence[Lab], *, all_labs: bool = False) -> Submissi
 
 def _notes_on(kernel: KernelSource) -> tuple[str, str]:
     """What was left out of what a kernel needs, and that nobody asks which configs it would prune."""
-    pruned = re.search(r"\bprune_configs_by\s*=", kernel.module)
-    return (
-        kernel.note,
-        f"{kernel.kernel}: prune_configs_by is not asked; every config has to be right for every size"
-        if pruned
-        else "",
-    )
+    pruned = re.search(r"\bprune_configs_by\s*=", kernel.module) is not None
+    return kernel.note, PRUNED.format(kernel.kernel) if pruned else ""
 
 
 def _left_out(lab: Lab, labs: Sequence[Lab], found: KernelSource | Refusal | None) -> bool:

@@ -130,16 +130,16 @@ def why_of_others(folder: Path) -> str:
     return ""
 
 
-def of_sections(within: Sequence[Path]) -> tuple[str, ...]:
-    """Where nothing holds work but folders in folders, and several of these hold several students' each, as sections do: the names of two,
-    each followed by two that it holds; else none. Folders that two of them hold are assignments, or attempts, of one student."""
+def sections_in(within: Sequence[Path]) -> str:
+    """Where nothing holds work but folders in folders, and several of these hold several students' each, as sections do: two of them and
+    whom they hold, in words; else "". Folders that two of them hold are assignments, or attempts, of one student."""
     several = [(one.name, list(filter(is_folder, children(one)))) for one in within if is_folder(one)]
     several = [(name, held) for name, held in several if len(held) > 1 and are_of_several(held)]
     known = Counter(child.name for _, held in several for child in held)
     loose = [child for one in within for child in (one, *(children(one) if is_folder(one) else ()))]
     if len(several) < 2 or max(known.values()) > 1 or any(is_repository(one) or may_be_work(one) for one in loose):
-        return ()
-    return tuple(word for name, held in several[:2] for word in (name, held[0].name, held[1].name))
+        return ""
+    return ", ".join(f"{name} has {held[0].name} and {held[1].name}" for name, held in several[:2])
 
 
 def is_one_students(folder: Path) -> bool:

@@ -38,8 +38,8 @@ from grader.classroom.batch.class_folder import (
     class_in,
     is_one_students,
     is_stamped,
-    of_sections,
     platform_of,
+    sections_in,
     telling,
     unwrapped,
     why_of_others,
@@ -89,10 +89,7 @@ TWICE_SPELLED = "two folders or files have this name, one with accents as charac
 NAMED_OTHERWISE = (
     "{} is a folder among what {} named, and its name does not say whose it is; rename it as the others are"
 )
-SECTIONS = (
-    "{} holds folders of several students: {} has {} and {}, {} has {} and {}; grade each of these folders by itself, or put what is in "
-    "them side by side"
-)
+SECTIONS = "{} holds folders of several students: {}; grade each of these folders by itself, or put what is in them side by side"
 NO_COMMIT = "{}/.git has no commit that can be read, so when it was handed in is not known; clone it anew, or give handed_in in a roster"
 
 
@@ -223,8 +220,8 @@ def _folder(root: Path, unpacking: Unpacking, asked: str | None, called: str = "
     assignments = assignments_in(root, asked, submitted=SUBMITTED in (root.name, called))
     within = children(root)
     platform = platform_of(within)
-    if not platform and (sections := of_sections(within)):
-        raise Unusable(SECTIONS.format(called or root.name, *sections))
+    if not platform and (sections := sections_in(within)):
+        raise Unusable(SECTIONS.format(called or root.name, sections))
     of_platform: dict[tuple[str, str], list[tuple[Named, Path]]] = {}
     found: list[HandIn] = []
     for path in within:  # what one student called a file may be a name of another platform's

@@ -133,14 +133,10 @@ def _of(points: float | None, most: float, unknown: str = "") -> str:
 
 def page_name(standing: Standing) -> str:
     """A file name for a student's page that no name can escape from and no two share."""
-    return _name_of_page(standing.student, standing.assignment)
-
-
-def _name_of_page(student: str, assignment: str) -> str:
-    label = f"{student} {assignment}".strip()
+    label = f"{standing.student} {standing.assignment}".strip()
     safe = re.sub(r"[^\w.@-]+", "_", label).encode()[:MAX_NAME_BYTES].decode(errors="ignore").lstrip(".") or "student"
     if safe != label or safe != safe.casefold():  # to some file systems Ann and ann are one
-        safe += f"-{digest_of(f'{student}/{assignment}')[:8]}"
+        safe += f"-{digest_of(standing.key)[:8]}"
     return f"{safe}.html"
 
 
