@@ -18,6 +18,7 @@ from grader.building.sandboxed.student_module import MAX_CONFIGS, MAX_CONSTANTS
 from grader.building.sentences import describe_error
 from grader.compile_errors import launch_message
 from grader.compile_errors.excerpt import paragraph
+from grader.compile_errors.setting import span
 from grader.labs import Lab
 from grader.labs.contract import taller
 from grader.model import Case, Config, Constant, Dtype, GeneratedModule, KernelBundle, KernelSource, Launch, Refusal
@@ -203,9 +204,8 @@ def _constant_tensor(lab: Lab, source: KernelSource, made: GeneratedModule) -> s
         source.locate(place.lineno),
         f"`{found.arg}` is annotated as tl.constexpr, but the lab passes a tensor",
         "remove the annotation",
-        text=source.module.split("\n")[place.lineno - 1],
-        column=place.col_offset,
-        end_column=place.end_col_offset,
+        source=source.module,
+        span=span(place),
     )
 
 

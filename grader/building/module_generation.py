@@ -30,7 +30,8 @@ from grader.building.reports import (
     TupleReport,
 )
 from grader.building.resolving import BUILTINS, Global, Refused, Resolver, language, permitted, permitted_module
-from grader.compile_errors.excerpt import paragraph
+from grader.compile_errors.excerpt import Span, paragraph
+from grader.compile_errors.setting import span
 from grader.model import GeneratedModule, KernelSource
 from grader.parsing import parse
 from grader.reading.selection import needs
@@ -133,12 +134,7 @@ class _Generator:
         arguments = node.args
         if arguments.vararg or arguments.kwarg or arguments.kwonlyargs:
             cause = f"{node.name} has *args, **kwargs or keyword-only parameters, which Triton does not compile"
-            text = self.source.module.split("\n")[node.lineno - 1]
-            raise NotGenerated(
-                paragraph(
-                    self._place(node.lineno), cause, "name each parameter, without *", text=text, column=node.col_offset
-                )
-            )
+            raise NotGenerated(self._paragraph(cause, "name each parameter, without *", _beginning(node)))
         return node
 
     def _binding(self, name: str, report: Report) -> tuple[_Part, Global]:
@@ -201,17 +197,16 @@ class _Generator:
             )
 
     def _message(self, refused: Refused, text: str, lines: Sequence[int], first_line: int) -> str:
-        """A refusal at its place in the submission, with its line and caret where the line stands there as it was made."""
-        at = getattr(refused.node, "lineno", 0)
-        line = (lines[at - 1] if 0 < at <= len(lines) else 0) or first_line
-        written = self.source.module.split("\n")[line - 1]
-        if at and written == text.split("\n")[at - 1]:
-            column, end = getattr(refused.node, "col_offset", None), getattr(refused.node, "end_col_offset", None)
-            end = end if getattr(refused.node, "end_lineno", at) == at else len(written.encode())
-            return paragraph(
-                self._place(line), refused.cause, refused.next_step, text=written, column=column, end_column=end
-            )
-        return paragraph(self._place(line), refused.cause, refused.next_step, text=written)
+        """A refusal at its place in the submission, with a caret where the line stands there as it was made."""
+        at, column, end_line, end_column = span(refused.node) or (0, None, None, None)
+        line = (lines[at - 1] if at else 0) or first_line
+        where: Span = (line, None, None, None)
+        if at and end_line and self.source.module.split("\n")[line - 1] == text.split("\n")[at - 1]:
+            where = (line, column, line + end_line - at, end_column)
+        return self._paragraph(refused.cause, refused.next_step, where)
+
+    def _paragraph(self, cause: str, next_step: str, where: Span) -> str:
+        return paragraph(self._place(where[0]), cause, next_step, source=self.source.module, span=where)
 
     def _plain_function(self, name: str) -> str:
         decorator = "@triton.constexpr_function" if self._makes_constexpr(name) else "@triton.jit"
@@ -222,8 +217,7 @@ class _Generator:
         node = next((node for node in self.functions.values() if node.name == name), None)
         if node is None:  # a lambda
             return paragraph(self._use(name), cause, f"write it as a function: {decorator} above def {name}(...):")
-        text = self.source.module.split("\n")[node.lineno - 1]
-        return paragraph(self._place(node.lineno), cause, step, text=text, column=node.col_offset)
+        return self._paragraph(cause, step, _beginning(node))
 
     def _makes_constexpr(self, name: str) -> bool:
         """Whether a function is called for a constexpr: `WORDS: tl.constexpr = words(BLOCK_K)`."""
@@ -252,6 +246,11 @@ class _Generator:
 
 def _first_line(node: ast.FunctionDef) -> int:
     return min([node.lineno, *(decorator.lineno for decorator in node.decorator_list)])
+
+
+def _beginning(node: ast.FunctionDef) -> Span:
+    """Where a caret points at a whole function: its `def`."""
+    return node.lineno, node.col_offset, None, None
 
 
 def _bare(node: ast.FunctionDef) -> ast.FunctionDef:

@@ -15,6 +15,9 @@ MAX_SENTENCE = 400
 INDENT = "  "
 NEXT = "Next: "
 
+Span = tuple[int, int | None, int | None, int | None]
+"""Line, column, end line and end column, as `ast` counts them: lines from 1, columns in bytes (UTF-8) from 0, None when unknown."""
+
 
 class Written(Protocol):
     """A run of the student's lines: what it is called, its text, and what its lines are called."""
@@ -29,27 +32,27 @@ class Written(Protocol):
 
 
 def paragraph(
-    place: str,
-    cause: str,
-    next_step: str,
-    *,
-    text: str = "",
-    column: int | None = None,
-    end_column: int | None = None,
-    found: str = "",
+    place: str, cause: str, next_step: str, *, source: str = "", span: Span | None = None, found: str = ""
 ) -> str:
-    """The paragraph, of at most six lines.
+    """The paragraph, of at most six lines; with the line of the source where the span begins, if there is one.
 
-    text: the source line; column and end_column: bytes of it as Python counts them (UTF-8), None when unknown;
     found: what stood there, such as shapes and dtypes.
     """
     head = _one_line(cause)
     lines = [f"{place}: {head}" if place else head]
-    lines += [f"{INDENT}{line}" for line in excerpt(text, column, end_column)]
+    lines += [f"{INDENT}{line}" for line in excerpt_at(source, span)] if span else []
     if found:
         lines.append(f"{INDENT}{_one_line(found)}")
     lines.append(f"{NEXT}{_one_line(next_step)}")
     return "\n".join(lines)
+
+
+def excerpt_at(source: str, span: Span) -> list[str]:
+    """The excerpt of the line where a span begins, with carets up to its end or the line's; nothing where there is no such line."""
+    line, column, end_line, end_column = span
+    lines = source.split("\n")
+    text = lines[line - 1] if 1 <= line <= len(lines) else ""
+    return excerpt(text, column, end_column if end_line in (line, None) else len(text.encode()))
 
 
 def excerpt(text: str, column: int | None, end_column: int | None = None) -> list[str]:

@@ -23,15 +23,11 @@ class Message:
 
     def text(self) -> str:
         """The paragraph: place, line and caret, cause, types, next step."""
-        fault, source = self.setting.fault, self.setting.source
-        lines = source.module.split("\n")
-        text = lines[fault.line - 1] if fault.line and fault.line <= len(lines) else ""
-        end = fault.end_column if fault.end_line in (fault.line, None) else len(text.encode())
-        place = source.locate(fault.line) if fault.line else source.path.name
+        fault, source, line = self.setting.fault, self.setting.source, self.setting.fault.line or 0
         caller = f"; called in {source.locate(fault.callers[-1])}" if fault.callers and not self.quiet else ""
         found = "" if self.quiet else _types(self.setting)
-        cause, column = self.cause + caller, fault.column
-        return paragraph(place, cause, self.next_step, text=text, column=column, end_column=end, found=found)
+        cause, span = self.cause + caller, (line, fault.column, fault.end_line, fault.end_column)
+        return paragraph(source.locate(line), cause, self.next_step, source=source.module, span=span, found=found)
 
 
 def _types(setting: Setting) -> str:

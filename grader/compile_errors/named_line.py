@@ -5,8 +5,8 @@ from __future__ import annotations
 import ast
 import re
 
-from grader.compile_errors.excerpt import INDENT, excerpt
-from grader.compile_errors.setting import unparsed
+from grader.compile_errors.excerpt import INDENT, excerpt_at
+from grader.compile_errors.setting import span, unparsed
 from grader.model import KernelSource
 from grader.parsing import nodes, parse
 
@@ -51,14 +51,11 @@ def as_diagnostic(sentence: str, source: KernelSource) -> str | None:
 
 
 def _pointed(sentence: str, module: str, line: int) -> list[str]:
-    text = module.split("\n")[line - 1]
-    if text.startswith(("def ", "@")):  # the sentence is about the function, which it names
+    if module.split("\n")[line - 1].startswith(("def ", "@")):  # the sentence is about the function, which it names
         return []
     node = _meant(sentence, module, line)
-    if node is None or node.lineno != line:
-        return excerpt(text, None)
-    end = node.end_col_offset if node.end_lineno == line else len(text.encode())
-    return excerpt(text, node.col_offset, end)
+    where = span(node) if node is not None and node.lineno == line else None
+    return excerpt_at(module, where or (line, None, None, None))
 
 
 def _meant(sentence: str, module: str, line: int) -> ast.expr | None:

@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from functools import cached_property
 
+from grader.compile_errors.excerpt import Span
 from grader.compile_errors.fault import Fault
 from grader.compile_errors.names import parameters_of
 from grader.model import KernelSource
@@ -123,7 +124,7 @@ class Setting:
         return f": {called}({', '.join(argument.arg for argument in function.args.args)})" if function else ""
 
 
-def span(node: ast.AST) -> tuple[int, int, int | None, int | None] | None:
+def span(node: ast.AST) -> Span | None:
     """(line, column, end line, end column) of a node that has them."""
     if not isinstance(getattr(node, "lineno", None), int):
         return None

@@ -25,13 +25,8 @@ def is_jit(statement: ast.stmt) -> bool:
 def pointed(written: Written, node: ast.AST, cause: str, next_step: str) -> str:
     """A paragraph about a node of the student's text."""
     where = span(node)
-    if where is None:
-        return paragraph(written.place, cause, next_step)
-    line, column, end_line, end_column = where
-    lines = written.source.split("\n")
-    text = lines[line - 1] if 1 <= line <= len(lines) else ""
-    end = end_column if end_line == line else len(text.encode())
-    return paragraph(str(written.at(line)), cause, next_step, text=text, column=column, end_column=end)
+    place = str(written.at(where[0])) if where else written.place
+    return paragraph(place, cause, next_step, source=written.source, span=where)
 
 
 def undefined_name(written: Written, statement: ast.stmt, name: str, known: Iterable[str]) -> str:

@@ -24,14 +24,14 @@ def syntax_sentence(written: Written, error: SyntaxError) -> str:
         text = lines[line - 1]
         at, until = (len(text[:where].encode()) for where in (column, column + len(name) + 1))
         step = f"close that bracket before the comma: ..., mask=(a < M) & (b < N), {name}=...)"
-        return paragraph(str(written.at(line)), cause, step, text=text, column=at, end_column=until)
+        return paragraph(str(written.at(line)), cause, step, source=source, span=(line, at, line, until))
     number = error.lineno or 1
     text = lines[number - 1] if 1 <= number <= len(lines) else ""
     cause, step = _meaning(message, text, error.offset or 1)
     column = len(text[: max(0, (error.offset or 1) - 1)].encode())
     end = error.end_offset if error.end_lineno == number else None
     end_column = len(text[: end - 1].encode()) if end and end > (error.offset or 1) else None
-    return paragraph(str(written.at(number)), cause, step, text=text, column=column, end_column=end_column)
+    return paragraph(str(written.at(number)), cause, step, source=source, span=(number, column, number, end_column))
 
 
 def _closed_too_late(source: str) -> tuple[str, int, int] | None:
