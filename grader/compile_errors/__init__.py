@@ -1,6 +1,6 @@
 """What a student reads when a kernel does not build: place, line and caret, what was found and expected, a next step.
 
-messages.toml is the table of what Triton's compiler says, what it means and what to do; `rows` finds the row of an error,
+messages.toml is the table of what Triton's compiler says, what it means and what to do; `compile_message` finds the row of an error,
 `matchers` and `shapes` look for causes in the kernel's text. `syntax` is about what Python cannot read, `names` about what
 nothing defines, `endless` about loops that cannot end.
 """

@@ -11,6 +11,7 @@ from collections.abc import Iterable, Sequence
 from functools import cache
 
 from grader.compile_errors.table import instead
+from grader.parsing import nodes
 
 HANDED_IN = r"[MNK]|BLOCK(_\w+)?|\w+_ptr|stride_\w+"
 """Names of what a function of a kernel can only have as a parameter."""
@@ -118,7 +119,7 @@ def undefined(
 
 def _defined_elsewhere(name: str, function: ast.AST, line: int | None) -> tuple[str, str] | None:
     """A name that the same function does define, only not where it is used."""
-    stores = [part for part in ast.walk(function) if isinstance(part, ast.Name) and _stores_itself(name, part)]
+    stores = [part for part in nodes(function, ast.Name) if part.id == name and isinstance(part.ctx, ast.Store)]
     before = [part for part in stores if line is not None and part.lineno < line]
     block = _only_inside(before or stores, function, line or 0)
     if block is not None:
@@ -154,10 +155,6 @@ def _only_inside(stores: Sequence[ast.Name], function: ast.AST, line: int) -> as
     return None
 
 
-def _stores_itself(name: str, node: ast.AST) -> bool:
-    return isinstance(node, ast.Name) and node.id == name and isinstance(node.ctx, ast.Store)
-
-
 def _bound(function: ast.AST) -> set[str]:
     names = {part.id for part in ast.walk(function) if isinstance(part, ast.Name) and isinstance(part.ctx, ast.Store)}
     return names | {part.arg for part in ast.walk(function) if isinstance(part, ast.arg)}
@@ -173,12 +170,6 @@ def _bound_at_top(tree: ast.AST) -> set[str]:
         elif isinstance(node, ast.Assign | ast.AnnAssign):
             found |= _bound(node)
     return found
-
-
-def _exists(name: str) -> bool:
-    import triton.language as tl
-
-    return hasattr(tl, name)
 
 
 def _of(owner: str, advice: str) -> str:
@@ -215,7 +206,9 @@ def attribute(owner: str, name: str) -> tuple[str, str]:
 
 def _of_the_language(name: str) -> tuple[str, str]:
     """For what triton.language does not have, or no kernel may use."""
-    cause = f"`tl.{name}` is not allowed in a kernel" if _exists(name) else f"triton.language has no `tl.{name}`"
+    import triton.language as tl
+
+    cause = f"`tl.{name}` is not allowed in a kernel" if hasattr(tl, name) else f"triton.language has no `tl.{name}`"
     near = suggest(name, language_names() - {f"tl.{name}"})
     if name in instead() and not (near and _plain(near) == _plain(f"tl.{name}")):
         return cause, f"write {instead()[name]}"

@@ -18,12 +18,12 @@ from hypothesis import strategies as st
 
 from grader import building
 from grader.compile_errors import Fault, blocks, compile_message, headline
+from grader.compile_errors.compile_message import MATCHERS, rows
 from grader.compile_errors.excerpt import INDENT, NEXT, excerpt
 from grader.compile_errors.fault import fault_of
 from grader.compile_errors.names import suggest
 from grader.compile_errors.setting import plain_types
 from grader.compile_errors.syntax import syntax_sentence
-from grader.compile_errors.table_lookup import MATCHERS, rows
 from grader.labs import get_lab
 from grader.labs.edits import edited, read_edits
 from grader.model import Refusal
