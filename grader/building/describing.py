@@ -7,14 +7,16 @@ launches of those cases are used and nothing reaches a student.
 from __future__ import annotations
 
 import ast
-from collections.abc import Sequence
+import math
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import replace
 from typing import Any
 
 from grader.building import reports
-from grader.building.module_generation import NotGenerated, dtype_names, generated_module, referred_names
+from grader.building.module_generation import NotGenerated, dtypes, generated_module, referred_names
 from grader.building.options import BuildOptions
-from grader.building.sandboxed.student_module import MAX_CONFIGS, MAX_CONSTANTS
+from grader.building.sandboxed.student_module import MAX_CONFIGS, MAX_CONSTANTS, OPTION_LIMITS
 from grader.building.sentences import describe_error
 from grader.compile_errors import launch_message
 from grader.compile_errors.excerpt import paragraph
@@ -24,16 +26,23 @@ from grader.labs.contract import taller
 from grader.model import Case, Config, Constant, Dtype, GeneratedModule, KernelBundle, KernelSource, Launch, Refusal
 from grader.parsing import function_named, nodes, parse
 from grader.sandbox import LOST, SandboxDied, SandboxLost, SandboxTimeout
-from grader.sandbox.inside.wire import WireError
+from grader.sandbox.inside import wire
 
 MAX_MESSAGES = 8
 """Reasons why there is no launch that are told with the line; each reads the whole text."""
 MAX_PROGRAMS = 1 << 24
 GRID_LIMITS = (2**31 - 1, 65535, 65535)
-OPTION_LIMITS = {"num_warps": (1, 32), "num_stages": (1, 16), "maxnreg": (16, 255)}
 DESCRIBE_SECONDS = 20.0
 HIDDEN = "a hidden case could not be launched"
 NO_ANSWER = "the sandbox gave an unusable answer"
+
+
+class _NotDescribed(Exception):
+    """Nothing can be made of a submission; refusal: why."""
+
+    def __init__(self, refusal: Refusal) -> None:
+        super().__init__(refusal.message)
+        self.refusal = refusal
 
 
 def describe(lab: Lab, source: KernelSource, options: BuildOptions) -> KernelBundle | Refusal:
@@ -41,35 +50,37 @@ def describe(lab: Lab, source: KernelSource, options: BuildOptions) -> KernelBun
     public = [case for case in lab.all_cases if not case.hidden]
     hidden = [case for case in lab.all_cases if case.hidden]
     asked = [*public, *(taller(case) for case in public if case.configs == "few")]
-    answer = _asked(lab, source, asked, options)
-    if isinstance(answer, Refusal):
-        return answer
     try:
-        bundle = _bundle(lab, source, asked, answer)
-    except reports.TooLarge as found:
-        return Refusal("rejected", str(found))
-    except (KeyError, TypeError, ValueError, IndexError, OverflowError):
-        return Refusal("crash", NO_ANSWER)
-    if isinstance(bundle, Refusal):
-        return bundle
-    graded = {case.name for case in public}
-    bundle = replace(bundle, refused={pair: why for pair, why in bundle.refused.items() if pair[0] in graded})
-    if not hidden:
-        return bundle
-    return _with_hidden(lab, source, hidden, bundle, options)
+        answer = _asked(lab, source, asked, options)
+        with _nothing_believed():
+            bundle = _bundle(lab, source, asked, answer)
+        graded = {case.name for case in public}
+        bundle = replace(bundle, refused={pair: why for pair, why in bundle.refused.items() if pair[0] in graded})
+        return _with_hidden(lab, source, hidden, bundle, options) if hidden else bundle
+    except _NotDescribed as why:
+        return why.refusal
 
 
 def made_module(source: KernelSource, options: BuildOptions, *, prints: bool = False) -> GeneratedModule | Refusal:
     """The generated module of a kernel, such as a step's harness. prints: with the kernel's own, for the interpreter alone."""
-    answer = _asked(None, source, [], options)
-    if isinstance(answer, Refusal):
-        return answer
     try:
-        return _made(source, answer, prints=prints)
-    except reports.TooLarge as found:
-        return Refusal("rejected", str(found))
-    except (KeyError, TypeError, ValueError, OverflowError):
-        return Refusal("crash", NO_ANSWER)
+        answer = _asked(None, source, [], options)
+        with _nothing_believed():
+            made = _made(source, answer, prints=prints)
+    except _NotDescribed as why:
+        return why.refusal
+    return made
+
+
+@contextmanager
+def _nothing_believed() -> Iterator[None]:
+    """What is raised where a sandbox's answer is read, as _NotDescribed: it may hold anything."""
+    try:
+        yield
+    except (NotGenerated, reports.TooLarge) as why:
+        raise _NotDescribed(Refusal("rejected", str(why))) from None
+    except (KeyError, TypeError, ValueError, IndexError, OverflowError):
+        raise _NotDescribed(Refusal("crash", NO_ANSWER)) from None
 
 
 def load_request(source: KernelSource, capability: int) -> dict[str, Any]:
@@ -83,16 +94,12 @@ def load_request(source: KernelSource, capability: int) -> dict[str, Any]:
     }
 
 
-def _asked(
-    lab: Lab | None, source: KernelSource, cases: Sequence[Case], options: BuildOptions
-) -> dict[str, Any] | Refusal:
-    """What a new sandbox says of the module and these cases."""
+def _asked(lab: Lab | None, source: KernelSource, cases: Sequence[Case], options: BuildOptions) -> dict[str, Any]:
+    """What a new sandbox says of the module and these cases. Raises _NotDescribed."""
     names = referred_names(source.module)
     if len(names) > reports.MAX_NAMES:
-        return Refusal(
-            "rejected",
-            f"{source.kernel} and what it needs refer to {len(names)} names; use at most {reports.MAX_NAMES}",
-        )
+        count = f"{source.kernel} and what it needs refer to {len(names)} names"
+        raise _NotDescribed(Refusal("rejected", f"{count}; use at most {reports.MAX_NAMES}"))
     request: dict[str, Any] = {"op": "describe", "names": names, "contract": None, "problems": []}
     if lab is not None:
         request["contract"] = [parameter.name for parameter in lab.parameters]
@@ -105,75 +112,62 @@ def _asked(
             for header in (load_request(source, max(options.capabilities)), request):
                 said = sandbox.ask(header, timeout=DESCRIBE_SECONDS)
                 if "error" in said.header:
-                    return Refusal("rejected", describe_error(source, said))
+                    raise _NotDescribed(Refusal("rejected", describe_error(source, said)))
                 answer = said.header
     except SandboxLost:
-        return Refusal("not_graded", LOST)
+        raise _NotDescribed(Refusal("not_graded", LOST)) from None
     except SandboxTimeout:
-        return Refusal(
-            "timeout",
-            f"the configs or {source.grid or 'the grid'} did not return within {DESCRIBE_SECONDS:.0f} s; "
-            "is there an endless loop outside the kernel?",
-        )
+        late = f"the configs or {source.grid or 'the grid'} did not return within {DESCRIBE_SECONDS:.0f} s"
+        raise _NotDescribed(Refusal("timeout", f"{late}; is there an endless loop outside the kernel?")) from None
     except SandboxDied as death:
-        return Refusal("crash", f"while the configs and the grid were evaluated: {death}")
-    except (WireError, KeyError, TypeError, ValueError):
-        return Refusal("crash", NO_ANSWER)
+        raise _NotDescribed(Refusal("crash", f"while the configs and the grid were evaluated: {death}")) from None
+    except (KeyError, TypeError, ValueError):
+        raise _NotDescribed(Refusal("crash", NO_ANSWER)) from None
     return answer
 
 
-def _bundle(lab: Lab, source: KernelSource, cases: Sequence[Case], answer: dict[str, Any]) -> KernelBundle | Refusal:
+def _bundle(lab: Lab, source: KernelSource, cases: Sequence[Case], answer: dict[str, Any]) -> KernelBundle:
+    """The bundle of an answer to these cases. Raises NotGenerated, and whatever an answer of another form does."""
     described = answer["configs"]
     if len(described) > MAX_CONFIGS:
         raise ValueError("more configs than are graded")
     configs = tuple(_config(index, config) for index, config in enumerate(described))
     made = _made(source, answer)
-    if isinstance(made, Refusal):
-        return made
     own = _own_parameters(lab, made)
     if own is None:
-        return Refusal(
-            "rejected",
-            f"{lab.kernel} does not have the lab's parameters once the file has run; use only Triton's decorators above it",
+        raise NotGenerated(
+            f"{lab.kernel} does not have the lab's parameters once the file has run; use only Triton's decorators above it"
         )
-    constant = _constant_tensor(lab, source, made)
-    if constant is not None:
-        return Refusal("rejected", constant)
+    _check_tensors(lab, source, made)
     launches, refused = _launches(lab, source, cases, configs, own, answer)
     return KernelBundle(lab.id, configs, launches, refused, made)
 
 
 def _with_hidden(
     lab: Lab, source: KernelSource, cases: Sequence[Case], bundle: KernelBundle, options: BuildOptions
-) -> KernelBundle | Refusal:
-    """The bundle with the launches of hidden cases; why one of them has none stays unsaid."""
+) -> KernelBundle:
+    """The bundle with the launches of hidden cases; why one of them has none stays unsaid. Raises _NotDescribed for a lost sandbox."""
     launches: dict[tuple[str, int], Launch] = {}
-    answer = _asked(lab, source, cases, options)
-    if isinstance(answer, Refusal) and answer.status == "not_graded":
-        return answer
-    if not isinstance(answer, Refusal):
-        try:
-            launches, _ = _launches(
-                lab, source, cases, bundle.configs, _own_parameters(lab, bundle.made) or frozenset(), answer
-            )
-        except (KeyError, TypeError, ValueError, IndexError, OverflowError):
-            launches = {}
+    own = _own_parameters(lab, bundle.made) or frozenset()
+    try:
+        answer = _asked(lab, source, cases, options)
+        with _nothing_believed():
+            launches, _ = _launches(lab, source, cases, bundle.configs, own, answer)
+    except _NotDescribed as why:
+        if why.refusal.status == "not_graded":
+            raise
     pairs = {(case.name, config.index) for case in cases for config in bundle.configs}
     refused = dict.fromkeys(sorted(pairs - set(launches)), HIDDEN)
     return replace(bundle, launches={**bundle.launches, **launches}, refused={**bundle.refused, **refused})
 
 
-def _made(source: KernelSource, answer: dict[str, Any], *, prints: bool = False) -> GeneratedModule | Refusal:
+def _made(source: KernelSource, answer: dict[str, Any], *, prints: bool = False) -> GeneratedModule:
     kernel = reports.parse(answer["functions"]["kernel"])
     if not isinstance(kernel, reports.FunctionReport):
-        return Refusal(
-            "rejected",
-            f"{source.kernel} is not a function under @triton.jit once the file has run; put @triton.jit above it",
+        raise NotGenerated(
+            f"{source.kernel} is not a function under @triton.jit once the file has run; put @triton.jit above it"
         )
-    try:
-        return generated_module(source, kernel, reports.parse_names(answer["functions"]["names"]), prints=prints)
-    except NotGenerated as problem:
-        return Refusal("rejected", str(problem))
+    return generated_module(source, kernel, reports.parse_names(answer["functions"]["names"]), prints=prints)
 
 
 def _kernel(made: GeneratedModule) -> ast.FunctionDef:
@@ -190,23 +184,19 @@ def _own_parameters(lab: Lab, made: GeneratedModule) -> frozenset[str] | None:
     return frozenset(names[len(expected) :]) if names[: len(expected)] == expected else None
 
 
-def _constant_tensor(lab: Lab, source: KernelSource, made: GeneratedModule) -> str | None:
-    """That the kernel takes one of the lab's tensors for a constant, with which Triton launches nothing."""
+def _check_tensors(lab: Lab, source: KernelSource, made: GeneratedModule) -> None:
+    """Raises NotGenerated where the kernel takes one of the lab's tensors for a constant, with which Triton launches nothing."""
     kernel = _kernel(made)
     tensors = {parameter.name for parameter in lab.parameters if parameter.type.startswith("*")}
     found = next((one for one in kernel.args.args if one.annotation is not None and one.arg in tensors), None)
     if found is None:
-        return None
+        return
     line = made.origin(kernel.lineno)
     written = next((node for node in nodes(parse(source.module), ast.FunctionDef) if node.lineno == line), kernel)
     place = next((one for one in written.args.args if one.arg == found.arg), found)
-    return paragraph(
-        source.locate(place.lineno),
-        f"`{found.arg}` is annotated as tl.constexpr, but the lab passes a tensor",
-        "remove the annotation",
-        source=source.module,
-        span=span(place),
-    )
+    cause = f"`{found.arg}` is annotated as tl.constexpr, but the lab passes a tensor"
+    where = source.locate(place.lineno)
+    raise NotGenerated(paragraph(where, cause, "remove the annotation", source=source.module, span=span(place)))
 
 
 def _config(index: int, data: dict[str, Any]) -> Config:
@@ -214,35 +204,21 @@ def _config(index: int, data: dict[str, Any]) -> Config:
     if not isinstance(data["constants"], dict) or len(data["constants"]) > MAX_CONSTANTS:
         raise ValueError("constants that are none")
     constants = {str(name): _configured(value) for name, value in data["constants"].items()}
-    numbers: dict[str, int | None] = {"maxnreg": None}
-    for option, (low, high) in OPTION_LIMITS.items():
-        if option == "maxnreg" and data.get(option) is None:
-            continue
-        numbers[option] = _whole(data[option], low, high)
-    warps, stages = numbers["num_warps"], numbers["num_stages"]
-    assert warps is not None
-    assert stages is not None
+    wanted = [name for name in OPTION_LIMITS if name != "maxnreg" or data.get(name) is not None]
+    options = {name: wire.integer(data[name], *OPTION_LIMITS[name]) for name in wanted}
+    warps = options["num_warps"]
     if warps & (warps - 1):
         raise ValueError("num_warps that is no power of two")
-    return Config(index, constants, warps, stages, numbers["maxnreg"])
+    return Config(index, constants, warps, options["num_stages"], options.get("maxnreg"))
 
 
 def _configured(value: Any) -> Constant:
-    """A config's or heuristic's value; the sandbox writes floats as text."""
-    if isinstance(value, dict):
-        report = reports.parse(value)
-        if isinstance(report, reports.DType) and report.name in dtype_names():
-            return Dtype(report.name)
-        if not isinstance(report, reports.Constant):
-            raise ValueError("a config's value that is no constant")
-        return report.value
-    return reports.constant(value)
-
-
-def _whole(value: Any, low: int, high: int) -> int:
-    if not isinstance(value, int) or isinstance(value, bool) or not low <= value <= high:
-        raise ValueError("a number out of range")
-    return value
+    """A config's or heuristic's value. Raises ValueError."""
+    if not isinstance(value, dict):
+        return reports.constant(value)
+    if value["dtype"] not in dtypes():
+        raise ValueError("a dtype that Triton does not have")
+    return Dtype(value["dtype"])
 
 
 def _launches(
@@ -265,7 +241,7 @@ def _launches(
     if len(answer["launches"]) != len(cases) * len(configs):
         raise ValueError("more launches than there are, or fewer")
     for described in answer["launches"]:
-        name, index = described["problem"], _whole(described["config"], 0, len(configs) - 1)
+        name, index = described["problem"], wire.integer(described["config"], 0, len(configs) - 1)
         result = _launch(lab, scalars[name], configs[index], described, unspecialised)
         if isinstance(result, Launch):
             if {*configs[index].constants, *described["heuristics"]} != own:
@@ -344,9 +320,7 @@ def _grid_fault(source: str, grid: Any) -> str | None:
         return f"{shown}; expected whole numbers: {step}"
     if any(part < 1 for part in grid):
         return f"{shown}; expected at least one program in each dimension: use triton.cdiv(a, b), which rounds up"
-    programs = 1
-    for part in grid:
-        programs *= part
+    programs = math.prod(grid)
     if programs > MAX_PROGRAMS or any(part > limit for part, limit in zip(grid, GRID_LIMITS, strict=False)):
         return f"{shown}, {programs} programs; expected at most {MAX_PROGRAMS} (and 65535 in dimensions 2 and 3)"
     return None

@@ -15,6 +15,7 @@ import re
 import textwrap
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cache
 
 from grader.building.growth import MAX_CALLS, calls
 from grader.building.reports import (
@@ -105,8 +106,8 @@ class _Generator:
                 part, known[name] = self._binding(name, report)
                 headers.append(part)
         used = set(re.findall(r"\b__(\w+)\b", "\n".join(part.text for part in headers[1:] + bodies)))
-        dtypes = sorted(used & set(_dtypes().values()))
-        headers[1:1] = [_Part(f"from triton.language import {name} as __{name}", (0,)) for name in dtypes]
+        imported = sorted(used & set(dtypes().values()))
+        headers[1:1] = [_Part(f"from triton.language import {name} as __{name}", (0,)) for name in imported]
         parts = headers + bodies
         text = "\n".join(part.text for part in parts) + "\n"
         lines = tuple(line for part in parts for line in part.lines)
@@ -342,8 +343,8 @@ def _literal(report: Report) -> str:
         return _float(value) if isinstance(value, float) else repr(value)
     if isinstance(report, ConstexprReport):
         return f"constexpr({_literal(report.value)})"
-    if isinstance(report, DType) and report.name in _dtypes():
-        return f"__{_dtypes()[report.name]}"
+    if isinstance(report, DType) and report.name in dtypes():
+        return f"__{dtypes()[report.name]}"
     if isinstance(report, TupleReport):
         parts = [_literal(part) for part in report.parts]
         return f"({', '.join(parts)}{',' if len(parts) == 1 else ''})"
@@ -364,14 +365,12 @@ def shown(report: Report) -> str:
         return f"a {report.type}" if isinstance(report, Other) else names.get(type(report), "no constant")
 
 
-def _dtypes() -> dict[str, str]:
-    """Names of triton.language's dtypes by how describe reports them."""
+@cache
+def dtypes() -> Mapping[str, str]:
+    """Names of triton.language's dtypes by what Triton calls them: fp16, int32 and so on."""
     tl = language()
-    return {
-        str(getattr(tl, name)): name
-        for name in sorted(dir(tl))
-        if isinstance(getattr(tl, name), tl.dtype) and not getattr(tl, name).is_ptr()
-    }
+    found = [(name, getattr(tl, name)) for name in sorted(dir(tl))]
+    return {str(thing): name for name, thing in found if isinstance(thing, tl.dtype) and not thing.is_ptr()}
 
 
 _INSTEAD = {
@@ -382,11 +381,6 @@ _INSTEAD = {
     "EnumType": "give each of its values a name of its own: ROWS = tl.constexpr(0)",
 }
 """What to write instead of a value that no kernel can use, by its type."""
-
-
-def dtype_names() -> frozenset[str]:
-    """What Triton calls its dtypes: fp16, int32 and so on."""
-    return frozenset(_dtypes())
 
 
 def _written_constants(tree: ast.Module) -> dict[str, object]:

@@ -9,6 +9,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
+from grader.sandbox.inside import wire
+
 MAX_NAME = 200
 PATH = re.compile(r"[A-Za-z_][\w.]{0,199}\Z", re.ASCII)
 MAX_TEXT = 1000
@@ -114,14 +116,9 @@ def parse(data: Any, depth: int = 0) -> Report:
 
 
 def _function(data: dict[str, Any], depth: int) -> FunctionReport:
-    kind, line = data["function"], data.get("line")
+    kind, line = data["function"], wire.integer(data.get("line"), 1, (1 << 24) - 1)
     constexprs, defaults = data.get("constexprs", []), data.get("defaults", {})
-    if (
-        kind not in ("jit", "constexpr")
-        or not isinstance(line, int)
-        or isinstance(line, bool)
-        or not 0 < line < 1 << 24
-    ):
+    if kind not in ("jit", "constexpr"):
         raise ValueError("not a function")
     if not isinstance(constexprs, list) or not isinstance(defaults, dict):
         raise ValueError("a function's parameters that are none")

@@ -11,7 +11,8 @@ from typing import Any
 
 from grader.interpreter.generated_module import executed, see_gpu
 
-OPTIONS = ("num_warps", "num_stages", "num_ctas", "maxnreg")
+OPTION_LIMITS = {"num_warps": (1, 32), "num_stages": (1, 16), "num_ctas": (1, 1), "maxnreg": (16, 255)}
+"""A config's compile options: the least and the most that may be asked for. maxnreg may be left out."""
 MAX_CONFIGS = 16
 MAX_CONSTANTS = 64
 
@@ -130,7 +131,7 @@ class StudentModule:
         unknown = [str(name) for name in self.heuristics if name not in own and name not in contract]
         if unknown:
             step = f"write {unknown[0][:80]}: tl.constexpr after the last parameter of {self.name}"
-            if unknown[0] in OPTIONS:
+            if unknown[0] in OPTION_LIMITS:
                 step = "set it in each triton.Config"
             raise ContractError(
                 f"@triton.heuristics of {self.name} sets `{unknown[0][:80]}`, which is not a parameter of {self.name}, "
@@ -145,7 +146,7 @@ class StudentModule:
         try:
             heuristics: dict[str, Any] = {}
             for name, compute in self.heuristics.items():
-                options = {option: config[option] for option in OPTIONS if option in config}
+                options = {option: config[option] for option in OPTION_LIMITS if option in config}
                 value = compute({**scalars, **meta, **options, **heuristics})
                 _plain(value, f"the heuristic for `{name}` sets it")
                 heuristics[name] = value
@@ -170,9 +171,8 @@ class StudentModule:
 
 def _options(config: Any, where: str) -> dict[str, int]:
     """A config's compile options, each within its limits. Raises ContractError."""
-    limits = {"num_warps": (1, 32), "num_stages": (1, 16), "num_ctas": (1, 1), "maxnreg": (16, 255)}
     options = {}
-    for option, (low, high) in limits.items():
+    for option, (low, high) in OPTION_LIMITS.items():
         value = getattr(config, option, None)
         if option == "maxnreg" and value is None:
             continue
