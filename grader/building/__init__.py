@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from grader.building.binary_cache import BinaryCache, own_folder
-from grader.building.compiler import NO_TIME_LEFT, Compiled, Compiler, Complaint, front_end, made_request
+from grader.building.compiler import NO_TIME_LEFT, Compiled, Compiler, Complaint, Wanted, front_end, made_request
 from grader.building.describing import describe, load_request, made_module
 from grader.building.options import BuildOptions, Scope
 from grader.building.sentences import describe_error
@@ -39,7 +39,6 @@ __all__ = [
     "with_binaries",
 ]  # fmt: skip
 
-BUILD_SECONDS = 240.0
 MANY = 512
 """Programs; the interpreter takes half a second for them."""
 MOST_PROGRAMS = 4096
@@ -69,7 +68,7 @@ def read_by_triton(lab: Lab, source: KernelSource, options: BuildOptions) -> Ker
         (case, index) for case, indices in assignments(lab, described, compiled=False).items() for index in indices
     ]
     wanted = [(max(options.capabilities), described.configs[index], case) for case, index in pairs]
-    with Compiler(lab, source, options, lambda done, total: None, BUILD_SECONDS) as compiler:
+    with Compiler(lab, source, options) as compiler:
         bundle = compiler.read(described, wanted)
     if ours := _fault_of_ours(bundle):
         return ours
@@ -86,52 +85,41 @@ def compile_described(
     compiled: Compiled = lambda done, total: None,
 ) -> KernelBundle | Refusal:
     """The second half of `build`: the bundle that `describe` made, with binaries."""
-    with Compiler(lab, source, options, compiled, BUILD_SECONDS) as compiler:
-        return _compiled(compiler, lab, bundle, options)
-
-
-def _compiled(compiler: Compiler, lab: Lab, bundle: KernelBundle, options: BuildOptions) -> KernelBundle | Refusal:
-    first = _small_case(lab)
-    newest = max(options.capabilities)
-    bundle = (_verdicts if options.scope == "verdict" else _binaries)(compiler, bundle, newest, first)
+    first, newest = _small_case(lab), max(options.capabilities)
+    wanted = [(newest, config, first) for config in bundle.configs]
     older = [capability for capability in options.capabilities if capability != newest]
-    bundle = compiler.allocate(
-        bundle, [(capability, config, first) for capability in older for config in bundle.configs]
-    )
-    if ours := _fault_of_ours(bundle):
-        return ours
-    if not bundle.working:
-        return Refusal("build_error", _why_nothing_builds(bundle))
-    pairs = [(case, config) for case, configs in assignments(lab, bundle).items() for config in configs]
-    if options.scope != "all":
-        built = {index: launch for index in bundle.working if (launch := bundle.launches.get((first, index)))}
-        bundle = compiler.drop_uncompilable(
-            bundle, [(newest, bundle.configs[index], case) for case, index in pairs], built
+    with Compiler(lab, source, options, compiled) as compiler:
+        bundle = _verdicts(compiler, bundle, wanted) if options.scope == "verdict" else compiler.compile(bundle, wanted)
+        bundle = compiler.allocate(
+            bundle, [(capability, config, first) for capability in older for config in bundle.configs]
         )
-    else:
-        pairs += [(case.name, index) for case in lab.speed_cases for index in bundle.working]
-        bundle = compiler.compile(bundle, [(newest, bundle.configs[index], case) for case, index in pairs], refuse=True)
+        if ours := _fault_of_ours(bundle):
+            return ours
+        if not bundle.working:
+            return Refusal("build_error", _why_nothing_builds(bundle))
+        assigned = assignments(lab, bundle)
+        assigned |= {case.name: bundle.working for case in lab.speed_cases if options.scope == "all"}
+        wanted = [(newest, bundle.configs[index], case) for case, indices in assigned.items() for index in indices]
+        if options.scope == "all":
+            bundle = compiler.compile(bundle, wanted, refuse=True)
+        else:
+            built = {index: launch for index in bundle.working if (launch := bundle.launches.get((first, index)))}
+            bundle = compiler.drop_uncompilable(bundle, wanted, built)
     return _fault_of_ours(bundle) or bundle
 
 
-def _binaries(compiler: Compiler, bundle: KernelBundle, capability: int, case: str) -> KernelBundle:
-    """The bundle with a binary of each config that compiles."""
-    return compiler.compile(bundle, [(capability, config, case) for config in bundle.configs])
-
-
-def _verdicts(compiler: Compiler, bundle: KernelBundle, capability: int, case: str) -> KernelBundle:
+def _verdicts(compiler: Compiler, bundle: KernelBundle, wanted: Sequence[Wanted]) -> KernelBundle:
     """The bundle with which configs compile, and a binary of the first, and of each whose LLVM IR leaves something open."""
-    bundle, plain = compiler.lower(bundle, [(capability, config, case) for config in bundle.configs])
-    whole = [config for config in bundle.configs if config.index not in plain or config.index == min(plain)]
-    bundle = compiler.compile(bundle, [(capability, config, case) for config in whole])
-    failed = {failure.config for failure in bundle.failures if failure.capability == capability}
-    return replace(bundle, lowered=plain - failed)
+    bundle, plain = compiler.lower(bundle, wanted)
+    whole = [one for one in wanted if one[1].index not in plain or one[1].index == min(plain)]
+    bundle = compiler.compile(bundle, whole)
+    return replace(bundle, lowered=plain - {failure.config for failure in bundle.failures})
 
 
 def with_binaries(lab: Lab, source: KernelSource, bundle: KernelBundle, options: BuildOptions) -> KernelBundle:
     """The bundle that was built for a verdict with a binary of each config that compiles, as it is timed."""
     wanted = [(max(options.capabilities), bundle.configs[index], lab.timed) for index in bundle.working]
-    with Compiler(lab, source, options, lambda done, total: None, BUILD_SECONDS) as compiler:
+    with Compiler(lab, source, options) as compiler:
         return compiler.compile(bundle, wanted)
 
 
@@ -191,22 +179,22 @@ def _fault_of_ours(bundle: KernelBundle) -> Refusal | None:
 
 def _why_nothing_builds(bundle: KernelBundle) -> str:
     if bundle.failures:
+        several = len(bundle.configs) > 1
+        failures = [failure for failure in bundle.failures if NO_TIME_LEFT not in failure.message] or bundle.failures
+        reasons = [
+            (f"{bundle.configs[failure.config]} for sm_{failure.capability}: " if several else "", failure.message)
+            for failure in failures
+        ]
         count = len({failure.config for failure in bundle.failures})
         whole = f"none of the {count} configs compiles" if count > 1 else "the config does not compile"
-        return f"{whole}: {_common_reason(bundle)}"
+        return f"{whole}: {_common_reason(reasons)}"
     refused = [(f"{bundle.configs[index]} on {case}: ", sentence) for (case, index), sentence in bundle.refused.items()]
-    places = {sentence.removeprefix(prefix).split(": ")[0] for prefix, sentence in refused}
-    prefix, first = refused[0] if refused else ("", "there is none")
-    return f"no config can be launched: {first.removeprefix(prefix) if len(places) == 1 else first}"
+    return f"no config can be launched: {_common_reason(refused or [('', 'there is none')])}"
 
 
-def _common_reason(bundle: KernelBundle) -> str:
-    """The first failure that has a cause of its own; without its config where every config fails at the same place."""
-    by_index = {config.index: str(config) for config in bundle.configs}
-    failures = [failure for failure in bundle.failures if NO_TIME_LEFT not in failure.message] or bundle.failures
-    reasons = [
-        failure.message.removeprefix(f"{by_index[failure.config]} for sm_{failure.capability}: ")
-        for failure in failures
-    ]
-    places = {reason.split(": ")[0] for reason in reasons}
-    return reasons[0] if len(places) == 1 and len(bundle.configs) > 1 else failures[0].message
+def _common_reason(reasons: Sequence[tuple[str, str]]) -> str:
+    """The first of several sentences; without the words that it begins with if all are about the same place. reasons: these words, and
+    the sentence."""
+    places = {sentence.removeprefix(beginning).split(": ")[0] for beginning, sentence in reasons}
+    beginning, first = reasons[0]
+    return first.removeprefix(beginning) if len(places) == 1 else first

@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 import queue
-import struct
 import threading
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from types import TracebackType
 from typing import Any, Literal
 
-from grader.building import facts as insight
 from grader.building.cubin import fault as cubin_fault
+from grader.building.facts import facts, loop_facts
 from grader.building.options import BuildOptions
 from grader.building.sentences import defect, describe_error, fault_in, is_defect
 from grader.building.sm_limits import sm_limits, too_much_shared_memory
@@ -19,8 +18,9 @@ from grader.compile_errors import config_message
 from grader.labs import Lab
 from grader.model import Binary, BuildFailure, Config, GeneratedModule, KernelBundle, KernelSource, Launch, as_data
 from grader.sandbox import LOST, Answer, Sandbox, SandboxDied, SandboxLost, SandboxTimeout
-from grader.sandbox.inside.wire import WireError
+from grader.sandbox.inside import wire
 
+BUILD_SECONDS = 240.0
 LOAD_SECONDS = 20.0
 COMPILE_SECONDS = 60.0
 MAX_TIMEOUTS = 2
@@ -29,6 +29,9 @@ HIDDEN = "a hidden case does not compile"
 
 Operation = Literal["compile", "lower", "allocate", "read"]
 """How far to compile: to a binary, to LLVM IR, until shared memory is allocated, or to the end of Triton's front end."""
+
+Wanted = tuple[int, Config, str]
+"""Capability, config, and the name of a case."""
 
 Compiled = Callable[[int, int], None]
 """Called with how many binaries are compiled, and of how many."""
@@ -70,7 +73,13 @@ class Compiler:
     """
 
     def __init__(
-        self, lab: Lab, source: KernelSource, options: BuildOptions, compiled: Compiled, seconds: float
+        self,
+        lab: Lab,
+        source: KernelSource,
+        options: BuildOptions,
+        compiled: Compiled = lambda done, total: None,
+        *,
+        seconds: float = BUILD_SECONDS,
     ) -> None:
         self.lab, self.source, self.options, self.compiled = lab, source, options, compiled
         self.left = seconds * options.jobs
@@ -86,10 +95,8 @@ class Compiler:
         for sandbox in self.idle:
             sandbox.close()
 
-    def compile(
-        self, bundle: KernelBundle, wanted: Sequence[tuple[int, Config, str]], *, refuse: bool = False
-    ) -> KernelBundle:
-        """The bundle with binaries for the wanted (capability, config, case) that it lacks. refuse: a launch that has none is refused,
+    def compile(self, bundle: KernelBundle, wanted: Sequence[Wanted], *, refuse: bool = False) -> KernelBundle:
+        """The bundle with the wanted binaries that it lacks. refuse: a launch that has none is refused,
         so that the interpreter gives no points for it either."""
         failed = {(failure.capability, failure.config) for failure in bundle.failures}
         jobs = [
@@ -102,37 +109,25 @@ class Compiler:
         bundle = replace(bundle, binaries={**bundle.binaries, **made})
         return self._without(bundle, wanted if refuse else (), results)
 
-    def lower(
-        self, bundle: KernelBundle, wanted: Iterable[tuple[int, Config, str]]
-    ) -> tuple[KernelBundle, frozenset[int]]:
-        """The bundle with why a wanted (capability, config, case) does not compile; no binary is made of those that do. And the
-        configs, by index, of whose binary LLVM IR says that it would be one kernel and nothing else."""
-        return self._tried("lower", bundle, wanted)
+    def lower(self, bundle: KernelBundle, wanted: Iterable[Wanted]) -> tuple[KernelBundle, frozenset[int]]:
+        """The bundle with why what is wanted does not compile; no binary is made of what does. And the configs, by index, of whose binary
+        LLVM IR says that it would be one kernel and nothing else."""
+        results = self._run("lower", bundle.made, self._jobs(bundle, wanted), len(bundle.binaries))
+        plain = frozenset(job.config.index for job, result in results if result == PLAIN)
+        return self._without(bundle, (), results), plain
 
-    def allocate(self, bundle: KernelBundle, wanted: Iterable[tuple[int, Config, str]]) -> KernelBundle:
-        """The bundle with why a wanted (capability, config, case) does not compile until its shared memory is allocated. After that
-        Triton only translates, for one capability as for another."""
-        return self._tried("allocate", bundle, wanted)[0]
+    def allocate(self, bundle: KernelBundle, wanted: Iterable[Wanted]) -> KernelBundle:
+        """The bundle with why what is wanted does not compile until its shared memory is allocated. After that Triton only translates,
+        for one capability as for another."""
+        jobs = self._jobs(bundle, wanted)
+        return self._without(bundle, (), self._run("allocate", bundle.made, jobs, len(bundle.binaries)))
 
-    def _tried(
-        self, operation: Operation, bundle: KernelBundle, wanted: Iterable[tuple[int, Config, str]]
-    ) -> tuple[KernelBundle, frozenset[int]]:
-        failures, plain = {(f.config, f.capability): f for f in bundle.failures}, set()
-        for job, result in self._run(operation, bundle.made, list(self._jobs(bundle, wanted)), len(bundle.binaries)):
-            if isinstance(result, BuildFailure):
-                failures.setdefault((job.config.index, job.capability), result)
-            elif result == PLAIN:
-                plain.add(job.config.index)
-        return replace(bundle, failures=tuple(failures[key] for key in sorted(failures))), frozenset(plain)
-
-    def read(self, bundle: KernelBundle, wanted: Iterable[tuple[int, Config, str]]) -> KernelBundle:
+    def read(self, bundle: KernelBundle, wanted: Sequence[Wanted]) -> KernelBundle:
         """The bundle without the launches that Triton's front end refuses, and why."""
-        pairs = list(wanted)
-        jobs = [job for job in self._jobs(bundle, pairs) if job.key not in bundle.binaries]
-        return self._without(bundle, pairs, self._run("read", bundle.made, jobs, None))
+        return self._without(bundle, wanted, self._run("read", bundle.made, self._jobs(bundle, wanted), None))
 
     def drop_uncompilable(
-        self, bundle: KernelBundle, wanted: Sequence[tuple[int, Config, str]], compiled: Mapping[int, Launch]
+        self, bundle: KernelBundle, wanted: Sequence[Wanted], compiled: Mapping[int, Launch]
     ) -> KernelBundle:
         """The bundle without the launches of which no binary can be made, and why; none is kept.
 
@@ -161,12 +156,9 @@ class Compiler:
         return bundle
 
     def _without(
-        self,
-        bundle: KernelBundle,
-        wanted: Sequence[tuple[int, Config, str]],
-        results: Sequence[tuple[_Job, _Made]],
+        self, bundle: KernelBundle, wanted: Sequence[Wanted], results: Sequence[tuple[_Job, _Made]]
     ) -> KernelBundle:
-        """The bundle without the wanted launches of jobs that failed."""
+        """The bundle with why jobs failed, and without the wanted launches of these."""
         refused, failures = dict(bundle.refused), {(f.config, f.capability): f for f in bundle.failures}
         for job, result in results:
             if not isinstance(result, BuildFailure):
@@ -179,7 +171,7 @@ class Compiler:
                     refused[case, config.index] = result.message
         return replace(bundle, refused=refused, failures=tuple(failures[key] for key in sorted(failures)))
 
-    def _jobs(self, bundle: KernelBundle, wanted: Iterable[tuple[int, Config, str]]) -> list[_Job]:
+    def _jobs(self, bundle: KernelBundle, wanted: Iterable[Wanted]) -> list[_Job]:
         """Each specialisation once; those of hidden cases last, so that the time they take is missing to no other."""
         jobs: dict[tuple[int, int, str], _Job] = {}
         hidden = {case.name for case in self.lab.all_cases if case.hidden}
@@ -270,7 +262,7 @@ class Compiler:
             death = f"did not compile within {COMPILE_SECONDS:.0f} s; use smaller tiles or unroll less"
         except SandboxDied as error:
             death = f"the compiler's process died: {error}"
-        except (WireError, KeyError, TypeError, ValueError, OverflowError) as error:
+        except (KeyError, TypeError, ValueError, OverflowError) as error:
             death = f"the compiler gave an unusable answer ({error})"
         finally:
             self.left -= sandbox.spent - before if sandbox else 0.0
@@ -281,8 +273,9 @@ class Compiler:
     def _result(self, operation: Operation, made: GeneratedModule, answer: Answer, job: _Job) -> _Made:
         """What the compiler's answer comes to. Raises ValueError and the like for one that is unusable."""
         if "error" in answer.header:
-            sentence = _compile_sentence(self.source, answer, made, job.capability)
-            return job.failure(sentence, ours=is_defect(answer))
+            sentence = describe_error(self.source, answer, made)
+            old = "; the labs need compute capability 8.0 or later" if job.capability < 80 else ""
+            return job.failure(f"{sentence}{old}", ours=is_defect(answer))
         if operation == "read":
             return None
         shared, tiles = int(answer.header["shared_bytes"]), str(answer.header["tiles"])
@@ -332,7 +325,7 @@ def front_end(
         return Complaint(LOST)
     except SandboxTimeout:
         return Complaint(f"Triton did not read this within {LOAD_SECONDS:.0f} s; unroll less")
-    except (SandboxDied, WireError, KeyError, TypeError, ValueError) as error:
+    except (SandboxDied, KeyError, TypeError, ValueError) as error:
         return Complaint(f"Triton's front end died: {error}")
     return None
 
@@ -354,52 +347,23 @@ def compile_request(operation: str, lab: Lab, capability: int, config: Config, l
     }
 
 
-def _compile_sentence(source: KernelSource, answer: Answer, made: GeneratedModule, capability: int) -> str:
-    sentence = describe_error(source, answer, made)
-    if capability < 80:
-        sentence += "; the labs need compute capability 8.0 or later"
-    return sentence
-
-
 def _binary(answer: Answer, capability: int, config: Config, launch: Launch) -> Binary | str:
     """Checks what the sandbox sent before anything trusts it. A sentence where it is a cubin that is not launched."""
     header, (cubin,) = answer.header, answer.blobs
     entry = str(header["entry"])
-    machine = struct.unpack_from("<H", cubin, 18)[0] if len(cubin) > 64 and cubin[:4] == b"\x7fELF" else 0
-    if machine != 190 or not entry.isidentifier():
+    if not cubin.startswith(b"\x7fELF") or not entry.isidentifier():
         raise ValueError("not a cubin")
-    numbers = {
-        name: int(header[name])
-        for name in (
-            "num_warps",
-            "shared_bytes",
-            "scratch_bytes_per_program",
-            "profile_scratch_bytes",
-            "registers",
-            "local_bytes",
-        )
-    }
-    fault = cubin_fault(cubin, entry)
-    if fault:
+    if fault := cubin_fault(cubin, entry):
         return fault
-    if not 1 <= numbers["num_warps"] <= 32 or not 0 <= numbers["scratch_bytes_per_program"] <= 1 << 20:
-        raise ValueError("numbers out of range")
     return Binary(
         config=config.index,
         capability=capability,
         cubin=cubin,
         entry=entry,
-        num_warps=numbers["num_warps"],
-        shared_bytes=numbers["shared_bytes"],
-        scratch_bytes_per_program=numbers["scratch_bytes_per_program"],
+        num_warps=wire.integer(header["num_warps"], 1, 32),
+        shared_bytes=wire.integer(header["shared_bytes"], 0),
+        scratch_bytes_per_program=wire.integer(header["scratch_bytes_per_program"], 0, 1 << 20),
         parameters=tuple(name for name, _ in launch.signature),
-        facts=insight.facts(
-            header["ptx"],
-            registers=numbers["registers"],
-            local_bytes=numbers["local_bytes"],
-            shared_bytes=numbers["shared_bytes"],
-            num_warps=numbers["num_warps"],
-            capability=capability,
-        ),
-        loop=insight.loop_facts(header["ptx"]["loop"]),
+        facts=facts(header, capability),
+        loop=loop_facts(header["ptx"]["loop"]),
     )

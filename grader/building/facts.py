@@ -14,14 +14,17 @@ from grader.sandbox.inside.wire import WireError
 MATRIX_INSTRUCTIONS = ("wgmma", "mma.sync", "tcgen05", "none")
 
 
-def facts(
-    read: Mapping[str, Any], *, registers: int, local_bytes: int, shared_bytes: int, num_warps: int, capability: int
-) -> BuildFacts:
-    """What PTX says (`read`, from a sandbox), and how many programs fit on an SM. Raises WireError for numbers that are none."""
-    limits = sm_limits(capability)
-    by_registers = limits.registers // max(1, _rounded(max(registers, 24), 8) * 32 * num_warps)
+def facts(header: Mapping[str, Any], capability: int) -> BuildFacts:
+    """What a compiler's answer says of a binary, and how many programs fit on an SM. Raises WireError for numbers that are none."""
+    registers, local_bytes, shared_bytes = (
+        wire.integer(header[name], 0, name=name) for name in ("registers", "local_bytes", "shared_bytes")
+    )
+    num_warps = wire.integer(header["num_warps"], 1, 32, name="num_warps")
+    limits, read = sm_limits(capability), header["ptx"]
+    registers_per_thread = -(-max(registers, 24) // 8) * 8
+    by_registers = limits.registers // (registers_per_thread * 32 * num_warps)
     by_shared = limits.shared_bytes // (shared_bytes + 1024)
-    programs = max(0, min(limits.programs, limits.warps // num_warps, by_registers, by_shared))
+    programs = min(limits.programs, limits.warps // num_warps, by_registers, by_shared)
     matrix = read["matrix_instruction"]
     if matrix not in MATRIX_INSTRUCTIONS:
         raise WireError("matrix_instruction is no instruction that is known")
@@ -42,7 +45,3 @@ def loop_facts(read: Mapping[str, int] | None) -> LoopFacts | None:
     if read is None:
         return None
     return LoopFacts(**{field.name: wire.integer(read[field.name], 0, name=field.name) for field in fields(LoopFacts)})
-
-
-def _rounded(value: int, multiple: int) -> int:
-    return -(-value // multiple) * multiple

@@ -194,7 +194,7 @@ class SpeedPath:
         ):
             assert self._bundle is not None
             wanted = [(CAPABILITY, candidate.config, step.case) for candidate in candidates]
-            with Compiler(self.lab, self.source, self._options(), lambda done, total: None, BUILD_SECONDS) as compiler:
+            with Compiler(self.lab, self.source, self._options(), seconds=BUILD_SECONDS) as compiler:
                 self._bundle = compiler.compile(self._bundle, wanted)
 
     def _built(self, step: SpeedStep, candidate: ConfigFacts) -> tuple[ConfigFacts, str]:

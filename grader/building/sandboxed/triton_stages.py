@@ -67,7 +67,6 @@ def compile_one(module: LoadedModule, request: dict[str, Any]) -> tuple[dict[str
         "shared_bytes": metadata["shared"],
         "tiles": tiles,
         "scratch_bytes_per_program": int(metadata.get("global_scratch_size") or 0),
-        "profile_scratch_bytes": int(metadata.get("profile_scratch_size") or 0),
         "ptx": ptx.read(results["ptx"], metadata["num_warps"]),
         **_resources(cubin),
     }

@@ -96,7 +96,7 @@ def test_what_building_costs_is_counted_in_its_own_seconds_and_a_module_that_did
     source = read(TESTS / "styles" / "w8a8_plain.py", [lab]).labs["w8a8"]
     options = BuildOptions((90,), "check", 1, None, Spending)
     bundle = describe(lab, source, options)
-    with Compiler(lab, source, options, lambda done, total: None, 10.0) as compiler:
+    with Compiler(lab, source, options, seconds=10.0) as compiler:
         found, _ = compiler.lower(bundle, [(90, config, "one_tile") for config in bundle.configs])
     assert Spending.asked[-2 - lowered :] == ["made", "made", *["lower"] * lowered]
     assert [NO_TIME_LEFT in failure.message for failure in found.failures] == [False, *[True] * (2 - lowered)]

@@ -33,8 +33,7 @@ for request in asked["requests"]:
     assert answer["ptx"] == compiling.ptx.read(kernel.asm["ptx"], kernel.metadata.num_warps)
     told = kernel.metadata.name, kernel.metadata.num_warps, kernel.metadata.shared
     assert told == (answer["entry"], answer["num_warps"], answer["shared_bytes"])
-    for name, here in (("global_scratch_size", "scratch_bytes_per_program"), ("profile_scratch_size", "profile_scratch_bytes")):
-        assert answer[here] == int(getattr(kernel.metadata, name, 0) or 0)
+    assert answer["scratch_bytes_per_program"] == int(getattr(kernel.metadata, "global_scratch_size", 0) or 0)
     assert compiling.allocate_one(module, request)["shared_bytes"] == kernel.metadata.shared
 """
 

@@ -137,17 +137,13 @@ def test_what_only_hidden_cases_launch_is_compiled_last():
     config = Config(0, {}, 4, 2)
     launches = {(case.name, 0): Launch((1, 1, 1), (), (), (("WORK", number),)) for number, case in enumerate(lab.cases)}
     bundle = KernelBundle(lab.id, (config,), launches, {}, GeneratedModule("", lab.kernel, ()))
-    compiler = Compiler(lab, KernelSource(lab.id, lab.kernel, None, "", (), Path("w8a8.py")), BuildOptions((90,), "all", 1), unheard, 1.0)
+    compiler = Compiler(lab, KernelSource(lab.id, lab.kernel, None, "", (), Path("w8a8.py")), BuildOptions((90,), "all", 1))
     jobs = compiler._jobs(bundle, [(90, config, case.name) for case in lab.cases])
     assert [job.public for job in jobs] == [True, True, False]
     for ours in (False, True):  # a defect makes the lab not graded, and is told; a heuristic's value may stand in it
         assert all("40" in str(job.failure("M is 40", ours=ours)) for job in jobs[:2])
         assert "40" not in str(jobs[2].failure("M is 40", ours=ours))
         assert bool(jobs[2].failure("M is 40", ours=ours).ours) == ours
-
-
-def unheard(done: int, total: int) -> None:
-    """Nobody is told how many are compiled."""
 
 
 def test_a_right_kernel_passes_hidden_cases(tmp_path):
