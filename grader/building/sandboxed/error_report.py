@@ -7,11 +7,11 @@ What is told here is the innermost error, and the innermost place that is the st
 from __future__ import annotations
 
 import ast
+import contextlib
 import os
 import re
 import traceback
 from collections.abc import Iterator
-from types import TracebackType
 from typing import Any
 
 from grader.building.sandboxed.front_end import FrontEndRefusal
@@ -48,11 +48,13 @@ def explain(error: BaseException, path: str) -> dict[str, Any]:
     }
     if answer["line"] is None and isinstance(root, RuntimeError):
         answer.update(_diagnostic(path))
-    try:
+    # values of Triton answer getattr with errors of their own; the place is enough then
+    with contextlib.suppress(Exception):
         generators = list(_generators(chain))
-        answer.update(_around(node, generators, chain, module))
-    except Exception:  # values of Triton answer getattr with errors of their own; the place is enough then
-        return answer
+        if node is not None and generators:
+            own = [generator for generator in generators if _source(generator) in module] or generators[:1]
+            scope = sorted(str(name)[:MAX_TEXT] for name in _scope(own[-1]))[:200]
+            answer.update(values=_values(node, own[-1], chain), scope=scope)
     return answer
 
 
@@ -65,16 +67,6 @@ def is_ours(error: BaseException) -> bool:
         return False
     frames = traceback.extract_tb(root.__traceback__)
     return bool(frames) and os.path.abspath(frames[-1].filename).startswith(f"{GRADER}{os.sep}")
-
-
-def _around(node: Any, generators: list[Any], chain: list[BaseException], module: str) -> dict[str, Any]:
-    """Types of what stands at the node, and the names that are defined there."""
-    answer: dict[str, Any] = {}
-    if node is not None and generators:
-        own = [generator for generator in generators if _source(generator) in module] or generators[:1]
-        answer["values"] = _values(node, own[-1], chain)
-        answer["scope"] = sorted(str(name)[:MAX_TEXT] for name in _scope(own[-1]))[:200]
-    return answer
 
 
 def keep_places() -> None:
@@ -146,11 +138,9 @@ def _is_located(error: BaseException) -> bool:
 
 
 def _words(root: BaseException) -> str:
-    own = getattr(root, "error_message", None) if _is_located(root) else None
-    if own is None and _is_located(root):
-        return ""
+    said = getattr(root, "error_message", None) if _is_located(root) else root
     try:
-        return str(own if own is not None else root).strip()
+        return "" if said is None else str(said).strip()
     except Exception:  # a submission's own exception may refuse to speak
         return ""
 
@@ -178,31 +168,21 @@ def _span(first: int, node: Any) -> dict[str, Any]:
 
 def _frame(chain: list[BaseException], path: str) -> dict[str, Any]:
     """The innermost line of the module that was running, from the innermost error that has one."""
-    for error in reversed(chain):
-        frames = [frame for frame in traceback.extract_tb(error.__traceback__) if frame.filename == path]
-        if frames:
-            last = frames[-1]
-            return {
-                "line": last.lineno,
-                "column": getattr(last, "colno", None),
-                "end_line": getattr(last, "end_lineno", None),
-                "end_column": getattr(last, "end_colno", None),
-            }
-    return {"line": None, "column": None, "end_line": None, "end_column": None}
-
-
-def _frames(error: BaseException) -> Iterator[Any]:
-    step: TracebackType | None = error.__traceback__
-    while step is not None:
-        yield step.tb_frame
-        step = step.tb_next
+    frames = (frame for error in reversed(chain) for frame in reversed(traceback.extract_tb(error.__traceback__)))
+    last = next((frame for frame in frames if frame.filename == path), None)
+    return {
+        "line": getattr(last, "lineno", None),
+        "column": getattr(last, "colno", None),
+        "end_line": getattr(last, "end_lineno", None),
+        "end_column": getattr(last, "end_colno", None),
+    }
 
 
 def _generators(chain: list[BaseException]) -> Iterator[Any]:
     """Triton's code generators on the way to the error, outermost first."""
     seen: list[Any] = []
     for error in chain:
-        for frame in _frames(error):
+        for frame, _ in traceback.walk_tb(error.__traceback__):
             owner = frame.f_locals.get("self")
             if hasattr(type(owner), "visit_Call") and not any(owner is one for one in seen):
                 seen.append(owner)
@@ -218,7 +198,7 @@ def _values(node: Any, generator: Any, chain: list[BaseException]) -> list[list[
     found: dict[str, str] = {}
     scope = _scope(generator)
     for error in chain:
-        for frame in _frames(error):
+        for frame, _ in traceback.walk_tb(error.__traceback__):
             values = frame.f_locals
             if values.get("self") is generator:
                 for text, value in _operands(frame.f_code.co_name, values):

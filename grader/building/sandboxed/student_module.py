@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import enum
 import re
+import traceback
 from typing import Any
 
 from grader.interpreter.generated_module import executed, see_gpu
@@ -82,16 +83,15 @@ class StudentModule:
             raise ContractError(f"{self.name} has {count}; compute in the kernel what follows from others")
         configs = [self._config(index, config, contract) for index, config in enumerate(self.configs)]
         self._computed(contract)
-        launches = []
-        for problem in problems:
-            for index, config in enumerate(configs):
-                launches.append(self._launch(problem, index, config))
+        launches = [
+            self._launch(problem, number, config) for problem in problems for number, config in enumerate(configs)
+        ]
         told = [{**config, "constants": _constants_as_data(config["constants"])} for config in configs]
         return {"configs": told, "launches": launches, "unspecialised": self._unspecialised()}
 
     def _needs_constants(self, contract: list[str]) -> bool:
-        own = [p for p in self.parameters[len(contract) :] if p.default is p.empty and p.name not in self.heuristics]
-        return bool(own)
+        own = self.parameters[len(contract) :]
+        return any(p.default is p.empty and p.name not in self.heuristics for p in own)
 
     def _config(self, index: int, config: Any, contract: list[str]) -> dict[str, Any]:
         own = {p.name: p for p in self.parameters[len(contract) :]}
@@ -214,12 +214,8 @@ def _as_plain(value: Any) -> str:
 
 def _line_in(path: str, error: BaseException) -> int | None:
     """The last line of the file that an error came through."""
-    line, traceback = None, error.__traceback__
-    while traceback is not None:
-        if traceback.tb_frame.f_code.co_filename == path:
-            line = traceback.tb_lineno
-        traceback = traceback.tb_next
-    return line
+    lines = [line for frame, line in traceback.walk_tb(error.__traceback__) if frame.f_code.co_filename == path]
+    return lines[-1] if lines else None
 
 
 def _no_list(configs: Any) -> str | None:

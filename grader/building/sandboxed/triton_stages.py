@@ -169,27 +169,18 @@ def _not_optimised() -> Iterator[None]:
         llvm.optimize_module = kept
 
 
-def _stages(module: LoadedModule, request: dict[str, Any]) -> tuple[dict[str, Any], dict[str, Any], Any, Any]:
-    """The compiler's stages by name, the metadata that they fill, what the front end made, and what must live as long as that."""
-    from triton.compiler.compiler import Language
-
-    backend, target, options, context, made = _front_end(module, request)
-    stages: dict[str, Any] = {}
-    backend.add_stages(stages, options, Language.TRITON)
-    return stages, {"target": target, **options.__dict__}, made, context
-
-
 def read_one(module: LoadedModule, request: dict[str, Any]) -> dict[str, Any]:
     """Has Triton's front end read the kernel as the request says, without making code. Raises what Triton raises."""
-    _front_end(module, request)
+    _stage, _metadata, _made, _alive = _stages(module, request)
     return {}
 
 
-def _front_end(module: LoadedModule, request: dict[str, Any]) -> tuple[Any, Any, Any, Any, Any]:
-    """(backend, target, options, context, module of Triton's IR); the module lives as long as its context."""
+def _stages(module: LoadedModule, request: dict[str, Any]) -> tuple[dict[str, Any], dict[str, Any], Any, Any]:
+    """The compiler's stages by name, the metadata that they fill, what the front end made, and what must live as long as that."""
     from triton._C.libtriton import ir
     from triton.backends.compiler import GPUTarget
     from triton.compiler import make_backend
+    from triton.compiler.compiler import Language
 
     keep_places()
     refuse()
@@ -205,7 +196,9 @@ def _front_end(module: LoadedModule, request: dict[str, Any]) -> tuple[Any, Any,
     made = source.make_ir(
         target, options, backend.get_codegen_implementation(options), backend.get_module_map(), context
     )
-    return backend, target, options, context, made
+    stages: dict[str, Any] = {}
+    backend.add_stages(stages, options, Language.TRITON)
+    return stages, {"target": target, **options.__dict__}, made, context
 
 
 def _source(module: LoadedModule, request: dict[str, Any]) -> Any:
