@@ -34,7 +34,7 @@ from grader.building.resolving import BUILTINS, Global, Refused, Resolver, langu
 from grader.compile_errors.excerpt import Span, paragraph
 from grader.compile_errors.setting import span
 from grader.model import GeneratedModule, KernelSource
-from grader.parsing import parse
+from grader.parsing import nodes, parse
 from grader.reading.selection import needs
 
 HEADER = (
@@ -60,8 +60,7 @@ class _Part:
 
 def referred_names(module: str) -> tuple[str, ...]:
     """Every name that a function of this module's text refers to outside itself, and the functions' own names."""
-    tree = parse(module)
-    functions = [node for node in ast.walk(tree) if isinstance(node, ast.FunctionDef)]
+    functions = list(nodes(parse(module), ast.FunctionDef))
     names = {name for node in functions for name in needs(_bare(node))} | {node.name for node in functions}
     return tuple(sorted(name for name in names if not name.startswith("__")))
 
@@ -81,7 +80,7 @@ class _Generator:
         self.source, self.prints = source, prints
         self.reported = {**reported, source.kernel: kernel}
         tree = parse(source.module)
-        self.functions = {_first_line(node): node for node in ast.walk(tree) if isinstance(node, ast.FunctionDef)}
+        self.functions = {_first_line(node): node for node in nodes(tree, ast.FunctionDef)}
         self.written = _written_constants(tree)
 
     def made(self) -> GeneratedModule:
@@ -118,7 +117,7 @@ class _Generator:
     def _function(self, name: str, report: FunctionReport) -> ast.FunctionDef:
         if name == CONSTEXPR:
             raise NotGenerated(
-                f"{self._place(report.line)}: a function is called `constexpr`, which is Triton's; give it another name"
+                f"{self.source.locate(report.line)}: a function is called `constexpr`, which is Triton's; give it another name"
             )
         node = self.functions.get(report.line)
         if node is None:
@@ -129,7 +128,7 @@ class _Generator:
             for inner in ast.walk(part):
                 if isinstance(inner, ast.FunctionDef | ast.AsyncFunctionDef):
                     raise NotGenerated(
-                        f"{self._place(inner.lineno)}: `{inner.name}` is a function inside a function; define it at top level, "
+                        f"{self.source.locate(inner.lineno)}: `{inner.name}` is a function inside a function; define it at top level, "
                         "under @triton.jit"
                     )
         arguments = node.args
@@ -186,7 +185,7 @@ class _Generator:
             block = _block(text, _first_line(node))
             if not _read_alike(block.rstrip("\n").split("\n")) or ast.dump(parse(block).body[0]) != ast.dump(node):
                 raise NotGenerated(
-                    f"{self._place(report.line)}: {node.name} cannot be read line by line; format it plainly"
+                    f"{self.source.locate(report.line)}: {node.name} cannot be read line by line; format it plainly"
                 )
             refused = Resolver(known, constexpr_function=report.kind == "constexpr").check(node)
             if refused:
@@ -207,42 +206,27 @@ class _Generator:
         return self._paragraph(refused.cause, refused.next_step, where)
 
     def _paragraph(self, cause: str, next_step: str, where: Span) -> str:
-        return paragraph(self._place(where[0]), cause, next_step, source=self.source.module, span=where)
+        return paragraph(self.source.locate(where[0]), cause, next_step, source=self.source.module, span=where)
 
     def _plain_function(self, name: str) -> str:
         decorator = "@triton.constexpr_function" if self._makes_constexpr(name) else "@triton.jit"
-        cause, step = (
-            f"`{name}` is a plain Python function, which a kernel cannot call",
-            f"put {decorator} above `def {name}`",
-        )
+        cause = f"`{name}` is a plain Python function, which a kernel cannot call"
         node = next((node for node in self.functions.values() if node.name == name), None)
         if node is None:  # a lambda
             return paragraph(self._use(name), cause, f"write it as a function: {decorator} above def {name}(...):")
-        return self._paragraph(cause, step, _beginning(node))
+        return self._paragraph(cause, f"put {decorator} above `def {name}`", _beginning(node))
 
     def _makes_constexpr(self, name: str) -> bool:
         """Whether a function is called for a constexpr: `WORDS: tl.constexpr = words(BLOCK_K)`."""
-        made = [
-            part.value
-            for node in self.functions.values()
-            for part in ast.walk(node)
-            if isinstance(part, ast.AnnAssign)
-            and part.value is not None
-            and ast.unparse(part.annotation).endswith("constexpr")
-        ]
-        calls = (part.func for value in made for part in ast.walk(value) if isinstance(part, ast.Call))
-        return any(isinstance(called, ast.Name) and called.id == name for called in calls)
-
-    def _place(self, line: int) -> str:
-        return self.source.locate(line)
+        assigned = (part for node in self.functions.values() for part in nodes(node, ast.AnnAssign))
+        made = (part.value for part in assigned if ast.unparse(part.annotation).endswith("constexpr"))
+        called = (part.func for value in made for part in nodes(value, ast.Call))
+        return any(isinstance(one, ast.Name) and one.id == name for one in called)
 
     def _use(self, name: str) -> str:
         """Where the first function that refers to a name does so."""
-        for node in self.functions.values():
-            for part in ast.walk(node):
-                if isinstance(part, ast.Name) and part.id == name:
-                    return self._place(part.lineno)
-        return self.source.path.name
+        uses = (part for node in self.functions.values() for part in nodes(node, ast.Name) if part.id == name)
+        return self.source.locate(next((part.lineno for part in uses), 0))
 
 
 def _first_line(node: ast.FunctionDef) -> int:

@@ -12,7 +12,7 @@ import ast
 import builtins
 import enum
 import importlib
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import cache
 from types import ModuleType
@@ -20,6 +20,7 @@ from typing import Any
 
 from grader.compile_errors import names
 from grader.compile_errors.table import construct, instead
+from grader.parsing import nodes
 
 MODULES = (
     "triton",
@@ -118,7 +119,7 @@ def permitted(thing: Any) -> bool:
         tl.condition,
     ):
         return True
-    if isinstance(thing, enum.Enum) or _enumeration(type(thing)):
+    if isinstance(thing, enum.Enum) or type(thing) is tl.PropagateNan:
         return True
     if getattr(thing, "__triton_builtin__", False):
         return not home.startswith("triton.language.extra") or home in LIBDEVICE
@@ -140,8 +141,9 @@ def _home(thing: Any) -> str:
     return str(getattr(getattr(thing, "fn", thing), "__module__", "") or "")
 
 
-def _enumeration(thing: Any) -> bool:
-    return thing is language().PropagateNan
+def _leads_on(thing: Any) -> bool:
+    """Whether this is a module or an enumeration: no value in a kernel, but what is named behind it may be."""
+    return isinstance(thing, ModuleType) or thing is language().PropagateNan
 
 
 class Resolver(ast.NodeVisitor):
@@ -156,7 +158,8 @@ class Resolver(ast.NodeVisitor):
     def check(self, node: ast.FunctionDef) -> Refused | None:
         """The first part of a function's body that may not be there, or None."""
         self.function = node
-        self.local = frozenset(_assigned(node)) | {argument.arg for argument in node.args.args}
+        stored = {part.id for part in nodes(node, ast.Name) if not isinstance(part.ctx, ast.Load)}
+        self.local = frozenset(stored | {argument.arg for argument in node.args.args})
         for name in sorted(self.local):
             kept = self.known.get(name)
             if name.startswith("__") or name in UNSPOKEN:
@@ -207,10 +210,9 @@ class Resolver(ast.NodeVisitor):
         if found is None:
             if name not in (CONSTEXPR_BUILTINS if self.constexpr_function else BUILTINS):
                 self._refuse(node, *self._unknown(node))
-        elif isinstance(found.thing, ModuleType) or _enumeration(found.thing):
-            self._refuse(
-                node, f"the module `{name}` is used as a value", f"name one of its functions, such as `{name}.load`"
-            )
+        elif _leads_on(found.thing):
+            step = f"name one of its functions, such as `{name}.load`"
+            self._refuse(node, f"the module `{name}` is used as a value", step)
 
     def _unknown(self, node: ast.Name) -> tuple[str, str]:
         if node.id in dir(builtins) and node.id not in instead():
@@ -227,12 +229,9 @@ class Resolver(ast.NodeVisitor):
         chain = _chain(node)
         root = self.known.get(chain[0]) if chain and chain[0] not in self.local else None
         if self.constexpr_function and not (root is not None and len(chain) == 2 and _computes(root.thing)):
-            return self._refuse(
-                node,
-                f"a constexpr_function computes with plain numbers only, found `.{node.attr}`",
-                "write it with numbers",
-            )
-        if root is not None and (isinstance(root.thing, ModuleType) or _enumeration(root.thing)):
+            cause = f"a constexpr_function computes with plain numbers only, found `.{node.attr}`"
+            return self._refuse(node, cause, "write it with numbers")
+        if root is not None and _leads_on(root.thing):
             return self._follow(node, chain, root.thing)
         if node.attr not in _value_attributes():
             return self._refuse(node, *names.attribute(ast.unparse(node.value), node.attr))
@@ -246,7 +245,7 @@ class Resolver(ast.NodeVisitor):
                 return self._refuse(
                     node, f"`{path}.{name}` begins with an underscore: it is Triton's own", "use public functions"
                 )
-            if not (isinstance(thing, ModuleType) or _enumeration(thing)):
+            if not _leads_on(thing):
                 unknown = [attribute for attribute in chain[number:] if attribute not in _value_attributes()]
                 if unknown:
                     return self._refuse(node, *names.attribute(path, unknown[0]))
@@ -256,17 +255,11 @@ class Resolver(ast.NodeVisitor):
             if isinstance(thing, ModuleType):
                 if permitted_module(thing.__name__) is None:
                     return self._refuse(node, f"`{path}` is not part of Triton's language", "remove it from the kernel")
-            elif not _enumeration(thing) and not permitted(thing):
-                home = getattr(holder, "__name__", "")
-                owner = (
-                    "tl"
-                    if home == "triton.language"
-                    else home
-                    if home in ("triton", "math")
-                    else ".".join(chain[:number])
-                )
+            elif not _leads_on(thing) and not permitted(thing):
+                known = {"triton.language": "tl", "triton": "triton", "math": "math"}
+                owner = known.get(getattr(holder, "__name__", ""), ".".join(chain[:number]))
                 return self._refuse(node, *names.attribute(owner, name))
-        if isinstance(thing, ModuleType) or _enumeration(thing):
+        if _leads_on(thing):
             self._refuse(node, f"`{path}` is used as a value", "name one of its functions or members")
 
     def visit_Subscript(self, node: ast.Subscript) -> None:
@@ -348,12 +341,6 @@ def read_otherwise(node: ast.FunctionDef) -> Iterator[Refused]:
                     "Triton takes every element, whatever the `if` of a comprehension says",
                     "choose the elements yourself",
                 )
-
-
-def _assigned(node: ast.stmt) -> Iterable[str]:
-    for part in ast.walk(node):
-        if isinstance(part, ast.Name) and not isinstance(part.ctx, ast.Load):
-            yield part.id
 
 
 def _chain(node: ast.Attribute) -> list[str]:

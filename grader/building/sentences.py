@@ -41,18 +41,11 @@ def is_defect(answer: Answer) -> bool:
 
 
 def fault_in(source: KernelSource, answer: Answer, made: GeneratedModule | None) -> Fault:
-    """A sandbox's error with its lines counted in the submission's module."""
+    """A sandbox's error with its lines counted in the submission's module; with columns where the made line is that line as it stands
+    there."""
     fault = fault_of(answer.header)
-    return fault if made is None else _in_source(fault, source, made)
-
-
-def defect(message: str, where: str = "") -> str:
-    """What a student reads of an error of the grader's own."""
-    return DEFECT.format(where, message)
-
-
-def _in_source(fault: Fault, source: KernelSource, made: GeneratedModule) -> Fault:
-    """The fault in lines of the submission's module; its columns where the made line is that line as it stands there."""
+    if made is None:
+        return fault
     origin = made.origin(fault.line) if fault.line is not None else None
     callers = tuple(line for line in map(made.origin, fault.callers) if line is not None)
     lines = source.module.split("\n")
@@ -60,3 +53,8 @@ def _in_source(fault: Fault, source: KernelSource, made: GeneratedModule) -> Fau
         return replace(fault, line=origin, column=None, end_line=None, end_column=None, callers=callers)
     end = made.origin(fault.end_line) if fault.end_line is not None else None
     return replace(fault, line=origin, end_line=end, callers=callers)
+
+
+def defect(message: str, where: str = "") -> str:
+    """What a student reads of an error of the grader's own."""
+    return DEFECT.format(where, message)
