@@ -187,9 +187,10 @@ class _Generator:
                 raise NotGenerated(
                     f"{self.source.locate(report.line)}: {node.name} cannot be read line by line; format it plainly"
                 )
-            refused = Resolver(known, constexpr_function=report.kind == "constexpr").check(node)
-            if refused:
-                raise NotGenerated(self._message(refused, text, lines, report.line))
+            try:
+                Resolver(known, constexpr_function=report.kind == "constexpr").check(node)
+            except Refused as refused:
+                raise NotGenerated(self._message(refused, text, lines, report.line)) from None
         if calls(self.source.kernel, functions) > MAX_CALLS:
             raise NotGenerated(
                 f"the helpers of {self.source.kernel} make more than {MAX_CALLS} calls in all, and Triton inlines "

@@ -12,7 +12,7 @@ import ast
 import builtins
 import enum
 import importlib
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cache
 from types import ModuleType
@@ -55,13 +55,12 @@ VALUE_ATTRIBUTES = frozenset(
 )
 
 
-@dataclass(frozen=True)
-class Refused:
-    """Part of a function that holds what it may not: what was found, and the next step."""
+class Refused(Exception):
+    """Part of a function holds what it may not: what was found, and the next step."""
 
-    node: ast.AST
-    cause: str
-    next_step: str
+    def __init__(self, node: ast.AST, cause: str, next_step: str) -> None:
+        super().__init__(cause)
+        self.node, self.cause, self.next_step = node, cause, next_step
 
 
 @dataclass(frozen=True)
@@ -147,16 +146,15 @@ def _leads_on(thing: Any) -> bool:
 
 
 class Resolver(ast.NodeVisitor):
-    """Walks one function of the generated module and keeps the first part that it refuses."""
+    """Walks one function of the generated module, up to the first part that it refuses."""
 
     def __init__(self, known: Mapping[str, Global], *, constexpr_function: bool = False) -> None:
         self.known, self.constexpr_function = known, constexpr_function
         self.local: frozenset[str] = frozenset()
         self.function: ast.FunctionDef | None = None
-        self.refused: Refused | None = None
 
-    def check(self, node: ast.FunctionDef) -> Refused | None:
-        """The first part of a function's body that may not be there, or None."""
+    def check(self, node: ast.FunctionDef) -> None:
+        """Raises Refused for the first part of a function's body that may not be there."""
         self.function = node
         stored = {part.id for part in nodes(node, ast.Name) if not isinstance(part.ctx, ast.Load)}
         self.local = frozenset(stored | {argument.arg for argument in node.args.args})
@@ -164,42 +162,32 @@ class Resolver(ast.NodeVisitor):
             kept = self.known.get(name)
             if name.startswith("__") or name in UNSPOKEN:
                 what = "is one of Python's functions" if name in UNSPOKEN else "begins with two underscores"
-                return Refused(node, f"the variable `{name}` of {node.name} {what}", "give it another name")
+                raise Refused(node, f"the variable `{name}` of {node.name} {what}", "give it another name")
             if kept is not None and kept.thing is not None:
-                return Refused(
-                    node,
-                    f"`{name}` is a variable of {node.name} and also a module or function",
-                    "give the variable another name",
-                )
-        if not self.constexpr_function and (misread := next(read_otherwise(node), None)):
-            return misread
+                cause = f"`{name}` is a variable of {node.name} and also a module or function"
+                raise Refused(node, cause, "give the variable another name")
+        if not self.constexpr_function:
+            _check_read_alike(node)
         for part in node.body:
             self.visit(part)
-            if self.refused:
-                return self.refused
-        return None
-
-    def _refuse(self, node: ast.AST, cause: str, next_step: str) -> None:
-        if self.refused is None:
-            self.refused = Refused(node, cause, next_step)
 
     def generic_visit(self, node: ast.AST) -> None:
         """Syntax that Triton has no use for ends here."""
         if not isinstance(node, _KNOWN):
-            return self._refuse(node, *construct(type(node).__name__))
+            raise Refused(node, *construct(type(node).__name__))
         super().generic_visit(node)
 
     def visit_Constant(self, node: ast.Constant) -> None:
         if not (node.value is None or isinstance(node.value, bool | int | float | str)):
             if node.value is ...:
-                return self._refuse(node, "a kernel has no `...`", "write x[:, None] or x[None, :] to add a dimension")
-            self._refuse(node, f"`{node.value!r}` is not a number, bool, string or None", "write it as one of these")
+                raise Refused(node, "a kernel has no `...`", "write x[:, None] or x[None, :] to add a dimension")
+            raise Refused(node, f"`{node.value!r}` is not a number, bool, string or None", "write it as one of these")
 
     def visit_JoinedStr(self, node: ast.JoinedStr) -> None:
         for part in node.values:
             if isinstance(part, ast.FormattedValue):
                 if part.format_spec is not None:
-                    self._refuse(node, "a string with a format specification", "remove what follows the colon")
+                    raise Refused(node, "a string with a format specification", "remove what follows the colon")
                 self.visit(part.value)
 
     def visit_Name(self, node: ast.Name) -> None:
@@ -209,10 +197,10 @@ class Resolver(ast.NodeVisitor):
         found = self.known.get(name)
         if found is None:
             if name not in (CONSTEXPR_BUILTINS if self.constexpr_function else BUILTINS):
-                self._refuse(node, *self._unknown(node))
+                raise Refused(node, *self._unknown(node))
         elif _leads_on(found.thing):
             step = f"name one of its functions, such as `{name}.load`"
-            self._refuse(node, f"the module `{name}` is used as a value", step)
+            raise Refused(node, f"the module `{name}` is used as a value", step)
 
     def _unknown(self, node: ast.Name) -> tuple[str, str]:
         if node.id in dir(builtins) and node.id not in instead():
@@ -223,18 +211,16 @@ class Resolver(ast.NodeVisitor):
 
     def visit_Attribute(self, node: ast.Attribute) -> None:
         if not isinstance(node.ctx, ast.Load):
-            return self._refuse(
-                node, "an attribute is assigned to", "assign to variables, and store results with tl.store"
-            )
+            raise Refused(node, "an attribute is assigned to", "assign to variables, and store results with tl.store")
         chain = _chain(node)
         root = self.known.get(chain[0]) if chain and chain[0] not in self.local else None
         if self.constexpr_function and not (root is not None and len(chain) == 2 and _computes(root.thing)):
             cause = f"a constexpr_function computes with plain numbers only, found `.{node.attr}`"
-            return self._refuse(node, cause, "write it with numbers")
+            raise Refused(node, cause, "write it with numbers")
         if root is not None and _leads_on(root.thing):
             return self._follow(node, chain, root.thing)
         if node.attr not in _value_attributes():
-            return self._refuse(node, *names.attribute(ast.unparse(node.value), node.attr))
+            raise Refused(node, *names.attribute(ast.unparse(node.value), node.attr))
         self.visit(node.value)
 
     def _follow(self, node: ast.Attribute, chain: list[str], thing: Any) -> None:
@@ -242,29 +228,29 @@ class Resolver(ast.NodeVisitor):
         path = chain[0]
         for number, name in enumerate(chain[1:], start=1):
             if name.startswith("_"):
-                return self._refuse(
+                raise Refused(
                     node, f"`{path}.{name}` begins with an underscore: it is Triton's own", "use public functions"
                 )
             if not _leads_on(thing):
                 unknown = [attribute for attribute in chain[number:] if attribute not in _value_attributes()]
                 if unknown:
-                    return self._refuse(node, *names.attribute(path, unknown[0]))
+                    raise Refused(node, *names.attribute(path, unknown[0]))
                 break
             holder, path = thing, f"{path}.{name}"
             thing = getattr(holder, name, _MISSING)
             if isinstance(thing, ModuleType):
                 if permitted_module(thing.__name__) is None:
-                    return self._refuse(node, f"`{path}` is not part of Triton's language", "remove it from the kernel")
+                    raise Refused(node, f"`{path}` is not part of Triton's language", "remove it from the kernel")
             elif not _leads_on(thing) and not permitted(thing):
                 known = {"triton.language": "tl", "triton": "triton", "math": "math"}
                 owner = known.get(getattr(holder, "__name__", ""), ".".join(chain[:number]))
-                return self._refuse(node, *names.attribute(owner, name))
+                raise Refused(node, *names.attribute(owner, name))
         if _leads_on(thing):
-            self._refuse(node, f"`{path}` is used as a value", "name one of its functions or members")
+            raise Refused(node, f"`{path}` is used as a value", "name one of its functions or members")
 
     def visit_Subscript(self, node: ast.Subscript) -> None:
         if not isinstance(node.ctx, ast.Load):
-            return self._refuse(
+            raise Refused(
                 node,
                 "a kernel cannot assign to elements of a tensor or pointer",
                 "store to memory with tl.store(ptr + offs, value, mask=...); choose within a tile with tl.where(condition, a, b)",
@@ -273,25 +259,25 @@ class Resolver(ast.NodeVisitor):
 
     def visit_keyword(self, node: ast.keyword) -> None:
         if node.arg is None:
-            return self._refuse(node.value, "a kernel cannot unpack with **", "name each argument")
+            raise Refused(node.value, "a kernel cannot unpack with **", "name each argument")
         super().generic_visit(node)
 
     def visit_Call(self, node: ast.Call) -> None:
         if not isinstance(node.func, ast.Name | ast.Attribute):
             if not isinstance(node.func, _KNOWN):
-                return self._refuse(node.func, *construct(type(node.func).__name__))
-            return self._refuse(node, "what is called here has no name", "call a function by its name")
+                raise Refused(node.func, *construct(type(node.func).__name__))
+            raise Refused(node, "what is called here has no name", "call a function by its name")
         super().generic_visit(node)
 
     def visit_AnnAssign(self, node: ast.AnnAssign) -> None:
         if not isinstance(node.target, ast.Name):
-            return self._refuse(node, "an annotated target is not a variable", "annotate variables only")
+            raise Refused(node, "an annotated target is not a variable", "annotate variables only")
         if not self._names_a_type(node.annotation):
             if any(
                 not isinstance(part, _NAMING) or getattr(part, "id", "") in self.local
                 for part in ast.walk(node.annotation)
             ):
-                return self._refuse(
+                raise Refused(
                     node.annotation, "an annotation is computed", "annotate with a type's name, such as tl.constexpr"
                 )
             self.visit(node.annotation)
@@ -319,28 +305,19 @@ _KNOWN = (
 )  # fmt: skip
 
 
-def read_otherwise(node: ast.FunctionDef) -> Iterator[Refused]:
-    """What Triton's code generator takes for something else than Python does, and compiles without a word."""
+def _check_read_alike(node: ast.FunctionDef) -> None:
+    """Raises Refused for what Triton's code generator takes for something else than Python does, and compiles without a word."""
     for part in ast.walk(node):
         if isinstance(part, ast.For | ast.While) and part.orelse:
-            yield Refused(part.orelse[0], "a loop has no else in a kernel", "put these lines after the loop")
-        elif isinstance(part, ast.Compare) and any(isinstance(one, ast.Is | ast.IsNot) for one in part.ops):
-            if not any(
-                isinstance(side, ast.Constant) and side.value in (None, True, False)
-                for side in (part.left, *part.comparators)
-            ):
-                yield Refused(
-                    part,
-                    "`is` asks whether two objects are one, which differs from compiler to compiler",
-                    "compare with ==",
-                )
-        elif isinstance(part, ast.ListComp):
-            for condition in (condition for each in part.generators for condition in each.ifs):
-                yield Refused(
-                    condition,
-                    "Triton takes every element, whatever the `if` of a comprehension says",
-                    "choose the elements yourself",
-                )
+            raise Refused(part.orelse[0], "a loop has no else in a kernel", "put these lines after the loop")
+        if isinstance(part, ast.Compare) and any(isinstance(one, ast.Is | ast.IsNot) for one in part.ops):
+            constants = [side.value for side in (part.left, *part.comparators) if isinstance(side, ast.Constant)]
+            if not any(value in (None, True, False) for value in constants):
+                cause = "`is` asks whether two objects are one, which differs from compiler to compiler"
+                raise Refused(part, cause, "compare with ==")
+        if isinstance(part, ast.ListComp) and (conditions := [one for each in part.generators for one in each.ifs]):
+            cause = "Triton takes every element, whatever the `if` of a comprehension says"
+            raise Refused(conditions[0], cause, "choose the elements yourself")
 
 
 def _chain(node: ast.Attribute) -> list[str]:
