@@ -69,32 +69,28 @@ class StudentModule:
             )
         if self.misplaced:
             raise ContractError(f"config 0 of {self.name} {self.misplaced}")
-        if not self.configs or (
-            len(self.configs) == 1 and not self.configs[0].kwargs and self._needs_constants(contract)
-        ):
+        own = {p.name: p for p in self.parameters[len(contract) :]}
+        needed = [name for name, p in own.items() if p.default is p.empty and name not in self.heuristics]
+        if not self.configs or (len(self.configs) == 1 and not self.configs[0].kwargs and needed):
             raise ContractError(
                 f"@triton.autotune of {self.name} has no configs; give it 1 to 16, such as triton.Config({{'BLOCK_M': 64}})"
             )
         if len(self.configs) > MAX_CONFIGS:
             count = f"{len(self.configs)} configs, but at most {MAX_CONFIGS} are graded"
             raise ContractError(f"@triton.autotune of {self.name} has {count}; keep the best")
-        if (own := len(self.parameters) - len(contract)) > MAX_CONSTANTS:
-            count = f"{own} parameters after the lab's, expected at most {MAX_CONSTANTS}"
+        if len(own) > MAX_CONSTANTS:
+            count = f"{len(own)} parameters after the lab's, expected at most {MAX_CONSTANTS}"
             raise ContractError(f"{self.name} has {count}; compute in the kernel what follows from others")
-        configs = [self._config(index, config, contract) for index, config in enumerate(self.configs)]
-        self._computed(contract)
+        configs = [self._config(index, config, contract, own) for index, config in enumerate(self.configs)]
+        self._computed([*contract, *own], own)
         launches = [
             self._launch(problem, number, config) for problem in problems for number, config in enumerate(configs)
         ]
         told = [{**config, "constants": _constants_as_data(config["constants"])} for config in configs]
         return {"configs": told, "launches": launches, "unspecialised": self._unspecialised()}
 
-    def _needs_constants(self, contract: list[str]) -> bool:
-        own = self.parameters[len(contract) :]
-        return any(p.default is p.empty and p.name not in self.heuristics for p in own)
-
-    def _config(self, index: int, config: Any, contract: list[str]) -> dict[str, Any]:
-        own = {p.name: p for p in self.parameters[len(contract) :]}
+    def _config(self, index: int, config: Any, contract: list[str], own: dict[str, Any]) -> dict[str, Any]:
+        """One config as data. own: the kernel's parameters after the lab's."""
         where = f"config {index} of {self.name}"
         if not isinstance(config.kwargs, dict):
             kind = type(config.kwargs).__name__
@@ -111,11 +107,8 @@ class StudentModule:
                     f"delete it from triton.Config, or write {key}: tl.constexpr after the last parameter of {self.name}"
                 )
             _plain(value, f"{where} sets `{key}`")
-        defaults = {
-            name: p.default for name, p in own.items() if p.default is not p.empty and name not in self.heuristics
-        }
-        constants = {name: _unwrapped(default) for name, default in defaults.items()}
-        constants.update(given)
+        defaults = {name: _unwrapped(p.default) for name, p in own.items() if p.default is not p.empty}
+        constants = {name: value for name, value in defaults.items() if name not in self.heuristics} | given
         if getattr(config, "ir_override", None):
             raise ContractError(f"{where} has an ir_override; only sizes, num_warps, num_stages and maxnreg count")
         missing = [name for name in own if name not in constants and name not in self.heuristics]
@@ -125,10 +118,9 @@ class StudentModule:
             _plain(value, f"{where}: the default sets `{name}`")
         return {"constants": constants, **_options(config, where)}
 
-    def _computed(self, contract: list[str]) -> None:
-        """Raises ContractError for a heuristic that sets what is no parameter."""
-        own = [p.name for p in self.parameters[len(contract) :]]
-        unknown = [str(name) for name in self.heuristics if name not in own and name not in contract]
+    def _computed(self, parameters: list[str], own: dict[str, Any]) -> None:
+        """Raises ContractError for a heuristic that sets what is no parameter. own: the parameters after the lab's."""
+        unknown = [str(name) for name in self.heuristics if name not in parameters]
         if unknown:
             step = f"write {unknown[0][:80]}: tl.constexpr after the last parameter of {self.name}"
             if unknown[0] in OPTION_LIMITS:
