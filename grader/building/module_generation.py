@@ -17,7 +17,6 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 
-from grader.building.growth import MAX_CALLS, calls
 from grader.building.reports import (
     Builtin,
     Constant,
@@ -44,6 +43,9 @@ CONSTEXPR = "constexpr"
 """Its one name in the generated module: Triton's interpreter knows constexpr parameters by how the annotation is written."""
 
 MAX_FUNCTIONS = 64
+MAX_CALLS = 1000
+"""Calls of helpers, each counted as often as it is written out. Triton takes a second for a thousand and a minute for eight
+thousand; the solutions have fewer than ten."""
 
 
 class NotGenerated(Exception):
@@ -102,8 +104,8 @@ class _Generator:
                 known[name] = Global()
                 waiting += sorted(needs(_bare(node)))
             else:
-                part, known[name] = self._binding(name, report)
-                headers.append(part)
+                line, known[name] = self._binding(name, report)
+                headers.append(_Part(line, (0,)))
         used = set(re.findall(r"\b__(\w+)\b", "\n".join(part.text for part in headers[1:] + bodies)))
         imported = sorted(used & set(dtypes().values()))
         headers[1:1] = [_Part(f"from triton.language import {name} as __{name}", (0,)) for name in imported]
@@ -124,57 +126,52 @@ class _Generator:
             raise NotGenerated(
                 f"`{name}` was not made by a `def` of this file's text; expected a function written out under @triton.jit"
             )
-        for part in node.body:
-            for inner in ast.walk(part):
-                if isinstance(inner, ast.FunctionDef | ast.AsyncFunctionDef):
-                    raise NotGenerated(
-                        f"{self.source.locate(inner.lineno)}: `{inner.name}` is a function inside a function; define it at top level, "
-                        "under @triton.jit"
-                    )
+        for inner in (inner for part in node.body for inner in ast.walk(part)):
+            if isinstance(inner, ast.FunctionDef | ast.AsyncFunctionDef):
+                cause = f"`{inner.name}` is a function inside a function; define it at top level, under @triton.jit"
+                raise NotGenerated(f"{self.source.locate(inner.lineno)}: {cause}")
         arguments = node.args
         if arguments.vararg or arguments.kwarg or arguments.kwonlyargs:
             cause = f"{node.name} has *args, **kwargs or keyword-only parameters, which Triton does not compile"
             raise NotGenerated(self._paragraph(cause, "name each parameter, without *", _beginning(node)))
         return node
 
-    def _binding(self, name: str, report: Report) -> tuple[_Part, Global]:
+    def _binding(self, name: str, report: Report) -> tuple[str, Global]:
         """The line that binds a name which is no function of the text, and what the name stands for."""
         if name in self.written and not _agrees(self.written[name], report):
-            raise NotGenerated(
-                f"{self._use(name)}: `{name}` is {self.written[name]!r} where it is written and {shown(report)} once the "
-                "file has run; a constant keeps the value that it is written with"
-            )
+            both = f"{self.written[name]!r} where it is written and {shown(report)} once the file has run"
+            raise self._fault(name, f"`{name}` is {both}; a constant keeps the value that it is written with")
         if name == CONSTEXPR:
             if report != TritonObject("triton.language.core", CONSTEXPR):
-                raise NotGenerated(f"{self._use(name)}: `constexpr` is not Triton's here; restore the name")
-            return _Part(f"from triton.language import {CONSTEXPR}", (0,)), Global(language().constexpr)
+                raise self._fault(name, "`constexpr` is not Triton's here; restore the name")
+            return f"from triton.language import {CONSTEXPR}", Global(language().constexpr)
         if isinstance(report, Module):
             module = permitted_module(report.name)
             if module is None:
-                raise NotGenerated(
-                    f"{self._use(name)}: found the module `{report.name}` in a kernel; use triton.language"
-                )
-            return _Part(f"import {report.name} as {name}", (0,)), Global(module)
+                raise self._fault(name, f"found the module `{report.name}` in a kernel; use triton.language")
+            return f"import {report.name} as {name}", Global(module)
         if isinstance(report, TritonObject):
             module = permitted_module(report.module)
             thing = getattr(module, report.name, ast) if module else ast
             if thing is ast or not permitted(thing):
                 what = f"{report.module}.{report.name}".strip(".")
-                raise NotGenerated(
-                    f"{self._use(name)}: `{name}` is {what}, which a kernel may not use; use triton.language"
-                )
-            return _Part(f"from {report.module} import {report.name} as {name}", (0,)), Global(thing)
+                raise self._fault(name, f"`{name}` is {what}, which a kernel may not use; use triton.language")
+            return f"from {report.module} import {report.name} as {name}", Global(thing)
         if isinstance(report, Builtin) and report.name in BUILTINS:
-            return _Part(f"{name} = {report.name}", (0,)), Global(report.name)
+            return f"{name} = {report.name}", Global(report.name)
         if report == Other("function"):
             raise NotGenerated(self._plain_function(name))
         try:
-            return _Part(f"{name} = {_literal(report)}", (0,)), Global()
+            return f"{name} = {_literal(report)}", Global()
         except ValueError:
-            raise NotGenerated(
-                f"{self._use(name)}: the kernel uses `{name}`, which is {shown(report)}; expected a number, bool, string, "
-                f"dtype or function of triton.language; {_INSTEAD.get(getattr(report, 'type', ''), 'write it as a constant')}"
-            ) from None
+            expected = "expected a number, bool, string, dtype or function of triton.language"
+            instead = _INSTEAD.get(getattr(report, "type", ""), "write it as a constant")
+            found = f"the kernel uses `{name}`, which is {shown(report)}"
+            raise self._fault(name, f"{found}; {expected}; {instead}") from None
+
+    def _fault(self, name: str, sentence: str) -> NotGenerated:
+        """What is wrong with a name, where the first function that refers to it does so."""
+        return NotGenerated(f"{self._use(name)}: {sentence}")
 
     def _check(self, text: str, lines: Sequence[int], known: Mapping[str, Global]) -> None:
         """What Triton's front end will read of each function is what the resolver walks, and it comes to an end."""
@@ -191,7 +188,7 @@ class _Generator:
                 Resolver(known, constexpr_function=report.kind == "constexpr").check(node)
             except Refused as refused:
                 raise NotGenerated(self._message(refused, text, lines, report.line)) from None
-        if calls(self.source.kernel, functions) > MAX_CALLS:
+        if _calls(self.source.kernel, functions) > MAX_CALLS:
             raise NotGenerated(
                 f"the helpers of {self.source.kernel} make more than {MAX_CALLS} calls in all, and Triton inlines "
                 "each of them; call them in a loop, or once on a larger tile"
@@ -411,3 +408,29 @@ def _agrees(written: object, report: Report) -> bool:
 def _block(text: str, first_line: int) -> str:
     """The lines that inspect, and so Triton, takes for the function that begins at a line."""
     return textwrap.dedent("".join(inspect.getblock([line + "\n" for line in text.split("\n")[first_line - 1 :]])))
+
+
+def _calls(kernel: str, functions: Mapping[str, ast.FunctionDef]) -> int:
+    """The calls of these functions that `kernel` comes to, at most MAX_CALLS + 1. A call that leads back to its caller counts once.
+
+    Triton writes a helper out at each of its calls, and so the helpers that this one calls: a chain of helpers of which each calls the one
+    before it twice doubles with every link. Not by recursion: a chain may have more links than Python has frames.
+    """
+    counted: dict[str, int] = {}
+    called: dict[str, list[str]] = {}
+    waiting = [kernel]
+    while waiting:
+        name = waiting[-1]
+        if name not in called:
+            called[name] = _called(functions[name], functions)
+            waiting += [callee for callee in called[name] if callee not in called]
+            continue
+        waiting.pop()
+        counted[name] = min(MAX_CALLS + 1, sum(1 + counted.get(callee, 0) for callee in called[name]))
+    return counted[kernel]
+
+
+def _called(function: ast.FunctionDef, functions: Mapping[str, ast.FunctionDef]) -> list[str]:
+    """The functions that one calls, as often as it does."""
+    parts = (part.func for part in nodes(function, ast.Call))
+    return [part.id for part in parts if isinstance(part, ast.Name) and part.id in functions]

@@ -7,7 +7,6 @@ import difflib
 import re
 from collections.abc import Collection
 
-from grader.compile_errors.config_lines import config_node, grid_return, heuristic_node, part_of_config
 from grader.compile_errors.fault import Fault
 from grader.compile_errors.message import Message
 from grader.compile_errors.names import suggest
@@ -19,12 +18,12 @@ from grader.parsing import function_named, nodes
 def config_message(source: KernelSource, index: int, sentence: str) -> str:
     """A sentence about config number `index`, at the place where the text makes it; "found, expected; next step"."""
     setting = Setting(Fault("", sentence), source)
-    node = config_node(setting.tree, source.kernel, index)
+    node = _config_node(setting.tree, source.kernel, index)
     cause, step = _parts(sentence)
     unknown = re.search(r"`(\w+)`, which is not a parameter", cause)
     if unknown and (near := suggest(unknown[1], re.findall(r"\w+", cause.partition("whose own are")[2]))):
         step = f"did you mean `{near}`? If not, {step}"
-    at = setting.at(part_of_config(node, sentence) if node else None)
+    at = setting.at(_part_of_config(node, sentence) if node else None)
     return Message(at, cause, step or "correct this config", quiet=True).text()
 
 
@@ -48,7 +47,7 @@ def launch_message(
 
 def _heuristic_message(source: KernelSource, name: str, sentence: str, keys: Collection[str]) -> str:
     setting = Setting(Fault("", sentence), source)
-    node = heuristic_node(setting.tree, source.kernel, name)
+    node = _heuristic_node(setting.tree, source.kernel, name)
     cause, step = sentence, "correct the function that computes it"
     if key := re.search(r"KeyError: '(\w+)'", sentence):
         near = suggest(key[1], keys)
@@ -65,7 +64,7 @@ def grid_message(
     """A sentence about what the grid returned or raised, at the place in it; `keys`: what `meta` holds; `line`: where it raised."""
     setting = Setting(Fault("", sentence), source)
     raised = [part for part in ast.walk(setting.tree) if isinstance(part, ast.stmt) and part.lineno == line]
-    node = raised[-1] if raised else grid_return(setting.tree, grid)
+    node = raised[-1] if raised else _grid_return(setting.tree, grid)
     if node is None:
         return sentence
     cause, step, node = _about_grid(setting.tree, grid, node, sentence, keys)
@@ -77,9 +76,11 @@ def _about_grid(
 ) -> tuple[str, str, ast.AST]:
     """(cause, next step, place) for a sentence about the grid; `node`: where it returned or raised."""
     if key := re.search(r"KeyError: '(\w+)'", sentence):
-        near = suggest(key[1], keys) or min(keys, key=lambda known: _steps(known, key[1]), default="BLOCK_M")
-        asked = next((part for part in nodes(tree, ast.Constant) if part.value == key[1]), node)
-        return f"meta has no '{key[1]}': it holds {', '.join(keys)}", f'did you mean meta["{near}"]?', asked
+        name = key[1]
+        nearest = max(keys, key=lambda known: difflib.SequenceMatcher(None, known, name).ratio(), default="BLOCK_M")
+        near = suggest(name, keys) or nearest
+        asked = next((part for part in nodes(tree, ast.Constant) if part.value == name), node)
+        return f"meta has no '{name}': it holds {', '.join(keys)}", f'did you mean meta["{near}"]?', asked
     if "Cannot call @triton.jit" in sentence:
         return _language_in_grid(tree, grid, node)
     if "returned" in sentence and isinstance(node, ast.FunctionDef):
@@ -124,5 +125,56 @@ def _parts(sentence: str) -> tuple[str, str]:
     return cause, step
 
 
-def _steps(known: str, name: str) -> float:
-    return -difflib.SequenceMatcher(None, known, name).ratio()
+def _config_node(tree: ast.Module, kernel: str, index: int) -> ast.AST | None:
+    """The n-th triton.Config(...) in the list of the kernel's autotune, or the list itself where it is computed."""
+    configs = _configs(tree, kernel)
+    if isinstance(configs, ast.Name):
+        configs = _assigned(tree, configs.id) or configs
+    if isinstance(configs, ast.List | ast.Tuple) and all(isinstance(part, ast.Call) for part in configs.elts):
+        return configs.elts[index] if index < len(configs.elts) else configs
+    return configs
+
+
+def _configs(tree: ast.Module, kernel: str) -> ast.expr | None:
+    node = function_named(tree, kernel)
+    for decorator in node.decorator_list if node else ():
+        if isinstance(decorator, ast.Call) and ast.unparse(decorator.func).endswith("autotune"):
+            named = [word.value for word in decorator.keywords if word.arg == "configs"]
+            return (named or decorator.args or [decorator])[0]
+    return None
+
+
+def _heuristic_node(tree: ast.Module, kernel: str, name: str) -> ast.AST | None:
+    """What computes the heuristic `name`: its value in the dictionary of @triton.heuristics, or the decorator."""
+    node = function_named(tree, kernel)
+    decorators = node.decorator_list if node else []
+    found = [part for part in decorators if ast.unparse(part).partition("(")[0].endswith("heuristics")]
+    for part in (table for decorator in found for table in nodes(decorator, ast.Dict)):
+        for key, value in zip(part.keys, part.values, strict=True):
+            if isinstance(key, ast.Constant) and key.value == name:
+                return value
+    return found[0] if found else None
+
+
+def _assigned(tree: ast.Module, name: str) -> ast.expr | None:
+    for node in reversed(tree.body):
+        if isinstance(node, ast.Assign) and any(isinstance(t, ast.Name) and t.id == name for t in node.targets):
+            return node.value
+    return None
+
+
+def _part_of_config(node: ast.AST, message: str) -> ast.AST:
+    """The key or keyword of a config that the message names between backticks or before "=", else the config."""
+    names = set(re.findall(r"`(\w+)`", message)) | set(re.findall(r"\b(num_\w+|maxnreg)=", message))
+    for part in ast.walk(node):
+        if isinstance(part, ast.Constant) and part.value in names:
+            return part
+        if isinstance(part, ast.keyword) and part.arg in names:
+            return part
+    return node
+
+
+def _grid_return(tree: ast.Module, grid: str) -> ast.AST | None:
+    """The last `return` of the grid's function, or what is assigned to its name."""
+    node = function_named(tree, grid)
+    return [node, *nodes(node, ast.Return)][-1] if node else _assigned(tree, grid)
