@@ -87,7 +87,7 @@ def _about_grid(
         return f"{grid} has no return, expected a tuple of one to three ints", _returned(node), node
     if "positional argument" in sentence:
         makers = (part for part in tree.body if isinstance(part, ast.FunctionDef | ast.Assign))
-        made = next(part for part in makers if grid in unparsed(part))
+        made = next((part for part in makers if grid in unparsed(part)), node)
         return f"{grid} is called with M, N, K and meta", f"write def {grid}(M, N, K, meta):", made
     cause, step = _parts(sentence)
     if isinstance(node, ast.Return) and node.value is not None and re.search(r"returned -?\d", sentence):
