@@ -240,17 +240,14 @@ class Compiler:
         cache = self.options.cache
         before = sandbox.spent if sandbox else 0.0
         try:
-            known = cache.answer(made, request) if cache else None
-            if known is None and sandbox is None:
-                sandbox = self.options.start(confined=self.options.confined)
-                loaded = sandbox.ask(made_request(made, max(self.options.capabilities)), timeout=LOAD_SECONDS)
-                if "error" in loaded.header:
-                    sandbox.close()  # it holds no module that the next job could ask for
-                    return None, job.failure(describe_error(self.source, loaded, made), ours=is_defect(loaded))
-            if known is not None:
-                answer = known
-            else:
-                assert sandbox is not None
+            answer = cache.answer(made, request) if cache else None
+            if answer is None:
+                if sandbox is None:
+                    sandbox = self.options.start(confined=self.options.confined)
+                    loaded = sandbox.ask(made_request(made, max(self.options.capabilities)), timeout=LOAD_SECONDS)
+                    if "error" in loaded.header:
+                        sandbox.close()  # it holds no module that the next job could ask for
+                        return None, job.failure(describe_error(self.source, loaded, made), ours=is_defect(loaded))
                 answer = sandbox.ask(request, timeout=COMPILE_SECONDS)
                 if cache and "error" not in answer.header:
                     cache.keep(made, request, answer)

@@ -85,16 +85,8 @@ def _unknown(setting: Setting) -> Message:
     words = re.split(r"(?<=[.!?])\s", words)[0][:200]
     if not fault.scope:  # Python ran this line: configs, the grid, or the kernel on the interpreter
         said = f"{fault.kind}: {words}" if words and words != fault.kind else fault.kind
-        step = (
-            "correct this line: Python stops at it"
-            if fault.line
-            else "run the file by itself to see where Python stops"
-        )
-        return Message(setting, said, step)
+        here, anywhere = "correct this line: Python stops at it", "run the file by itself to see where Python stops"
+        return Message(setting, said, here if fault.line else anywhere)
     said = f"Triton rejects this: {words}" if words else f"Triton stops here ({fault.kind})"
-    step = (
-        "check the types above against what this operation takes"
-        if fault.values
-        else "simplify this line until it compiles"
-    )
-    return Message(setting, said, step)
+    typed, bare = "check the types above against what this operation takes", "simplify this line until it compiles"
+    return Message(setting, said, typed if fault.values else bare)

@@ -42,7 +42,7 @@ def launch_message(
     """
     if computed := re.match(r"the heuristic for `(\w+)` raised", sentence):
         return _heuristic_message(source, computed[1], sentence, (*scalars, *keys))
-    return grid_message(source, grid, sentence, keys, line) if source.grid else config_message(source, index, sentence)
+    return _grid_message(source, grid, sentence, keys, line) if source.grid else config_message(source, index, sentence)
 
 
 def _heuristic_message(source: KernelSource, name: str, sentence: str, keys: Collection[str]) -> str:
@@ -58,9 +58,7 @@ def _heuristic_message(source: KernelSource, name: str, sentence: str, keys: Col
     return Message(setting.at(node), cause, step, quiet=True).text()
 
 
-def grid_message(
-    source: KernelSource, grid: str, sentence: str, keys: Collection[str] = (), line: int | None = None
-) -> str:
+def _grid_message(source: KernelSource, grid: str, sentence: str, keys: Collection[str], line: int | None) -> str:
     """A sentence about what the grid returned or raised, at the place in it; `keys`: what `meta` holds; `line`: where it raised."""
     setting = Setting(Fault("", sentence), source)
     raised = [part for part in ast.walk(setting.tree) if isinstance(part, ast.stmt) and part.lineno == line]
@@ -99,11 +97,8 @@ def _language_in_grid(tree: ast.Module, grid: str, node: ast.AST) -> tuple[str, 
     """(cause, next step, place) for tl.cdiv in a grid, or a grid under @triton.jit."""
     made = function_named(tree, grid)
     if made is not None and made.decorator_list:
-        return (
-            f"{grid} is a kernel's function, expected an ordinary one",
-            f"delete @{unparsed(made.decorator_list[0])} above it",
-            made,
-        )
+        step = f"delete @{unparsed(made.decorator_list[0])} above it"
+        return f"{grid} is a kernel's function, expected an ordinary one", step, made
     calls = [part for part in ast.walk(node) if isinstance(part, ast.Call) and unparsed(part.func).startswith("tl.")]
     called = unparsed(calls[0].func) if calls else "tl.cdiv"
     step = "write triton.cdiv(a, b)" if called == "tl.cdiv" else "use numbers, arithmetic and triton.cdiv(a, b)"
