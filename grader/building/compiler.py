@@ -36,10 +36,8 @@ Wanted = tuple[int, Config, str]
 Compiled = Callable[[int, int], None]
 """Called with how many binaries are compiled, and of how many."""
 
-PLAIN: Literal["plain"] = "plain"
-"""What was lowered, and would be one kernel and nothing else."""
-
-_Made = Binary | BuildFailure | Literal["plain"] | None
+_Made = Binary | BuildFailure | bool | None
+"""What becomes of a job. Of one that was lowered: whether it would be one kernel and nothing else."""
 
 
 @dataclass(frozen=True)
@@ -113,7 +111,7 @@ class Compiler:
         """The bundle with why what is wanted does not compile; no binary is made of what does. And the configs, by index, of whose binary
         LLVM IR says that it would be one kernel and nothing else."""
         results = self._run("lower", bundle.made, self._jobs(bundle, wanted), len(bundle.binaries))
-        plain = frozenset(job.config.index for job, result in results if result == PLAIN)
+        plain = frozenset(job.config.index for job, result in results if result is True)
         return self._without(bundle, (), results), plain
 
     def allocate(self, bundle: KernelBundle, wanted: Iterable[Wanted]) -> KernelBundle:
@@ -284,7 +282,7 @@ class Compiler:
         if operation == "allocate":
             return None
         if operation == "lower":
-            return PLAIN if answer.header["plain"] is True else None
+            return answer.header["plain"] is True
         made_of = _binary(answer, job.capability, job.config, job.launch)
         return job.failure(made_of) if isinstance(made_of, str) else made_of
 

@@ -6,8 +6,10 @@ This is the one place where a student's Python runs, in a sandbox that does noth
 from __future__ import annotations
 
 import enum
+import inspect
 import re
 import traceback
+import types
 from typing import Any
 
 from grader.interpreter.generated_module import executed, see_gpu
@@ -48,8 +50,6 @@ class StudentModule:
 
     @property
     def parameters(self) -> list[Any]:
-        import inspect
-
         return list(inspect.signature(self.jit.fn).parameters.values())
 
     def report(self, names: list[str]) -> dict[str, Any]:
@@ -249,8 +249,6 @@ def report(value: Any, depth: int = 0) -> dict[str, Any]:
 
     What is none of these is told by its type. Floats are text, since JSON knows no infinity.
     """
-    import types
-
     import triton.language as tl
 
     kind = type(value).__name__
@@ -288,18 +286,11 @@ def report(value: Any, depth: int = 0) -> dict[str, Any]:
 
 def _function_report(value: Any, function: Any, depth: int) -> dict[str, Any]:
     """A jit or constexpr function of the submission, `value`, by the Python function that it was made of."""
-    parameters = getattr(value, "params", None) or []
+    parameters, signature = getattr(value, "params", None) or [], inspect.signature(function).parameters
     return {
         "function": "jit" if type(value).__name__ == "JITFunction" else "constexpr",
         "line": function.__code__.co_firstlineno,
         "noinline": bool(getattr(value, "noinline", False)),
         "constexprs": [p.name for p in parameters if p.is_constexpr],
-        "defaults": {name: report(value, depth + 1) for name, value in _defaults(function)},
+        "defaults": {name: report(p.default, depth + 1) for name, p in signature.items() if p.default is not p.empty},
     }
-
-
-def _defaults(function: Any) -> list[tuple[str, Any]]:
-    import inspect
-
-    parameters = inspect.signature(function).parameters.values()
-    return [(p.name, p.default) for p in parameters if p.default is not p.empty]
