@@ -11,7 +11,6 @@ from functools import cache
 
 from grader.compile_errors import matchers, shapes
 from grader.compile_errors.fault import Fault
-from grader.compile_errors.message import Message
 from grader.compile_errors.setting import Setting, last_store, plain_types
 from grader.compile_errors.table import compile_errors
 from grader.compile_errors.words import about
@@ -37,7 +36,7 @@ class KnownError:
     at: str = ""
     quiet: bool = False
 
-    def message(self, setting: Setting, said: str) -> Message | None:
+    def message(self, setting: Setting, said: str) -> str | None:
         """The message if this row is about the error; said: "Kind: what the compiler said"."""
         if self.node and type(setting.node).__name__ not in self.node:
             return None
@@ -54,7 +53,7 @@ class KnownError:
             return None
         words.update(about(words, setting))
         place = setting.at(found.at or self._place(setting, words))
-        return Message(place, self.cause.format_map(words), self.next.format_map(words), self.quiet)
+        return place.message(self.cause.format_map(words), self.next.format_map(words), quiet=self.quiet)
 
     def _place(self, setting: Setting, words: Mapping[str, str]) -> ast.AST | None:
         if self.at == "stored":
@@ -76,17 +75,17 @@ def compile_message(fault: Fault, source: KernelSource) -> str:
     setting = Setting(fault, source)
     said = f"{fault.kind}: {plain_types(fault.message)}"
     known = (message for row in rows() if (message := row.message(setting, said)))
-    return (next(known, None) or _unknown(setting)).text()
+    return next(known, None) or _unknown(setting)
 
 
-def _unknown(setting: Setting) -> Message:
+def _unknown(setting: Setting) -> str:
     fault = setting.fault
     words = plain_types(fault.message).split(" at 0x")[0]
     words = re.split(r"(?<=[.!?])\s", words)[0][:200]
     if not fault.scope:  # Python ran this line: configs, the grid, or the kernel on the interpreter
         said = f"{fault.kind}: {words}" if words and words != fault.kind else fault.kind
         here, anywhere = "correct this line: Python stops at it", "run the file by itself to see where Python stops"
-        return Message(setting, said, here if fault.line else anywhere)
+        return setting.message(said, here if fault.line else anywhere)
     said = f"Triton rejects this: {words}" if words else f"Triton stops here ({fault.kind})"
     typed, bare = "check the types above against what this operation takes", "simplify this line until it compiles"
-    return Message(setting, said, typed if fault.values else bare)
+    return setting.message(said, typed if fault.values else bare)

@@ -8,7 +8,6 @@ import re
 from collections.abc import Collection
 
 from grader.compile_errors.fault import Fault
-from grader.compile_errors.message import Message
 from grader.compile_errors.names import suggest
 from grader.compile_errors.setting import Setting, unparsed
 from grader.model import KernelSource
@@ -24,7 +23,7 @@ def config_message(source: KernelSource, index: int, sentence: str) -> str:
     if unknown and (near := suggest(unknown[1], re.findall(r"\w+", cause.partition("whose own are")[2]))):
         step = f"did you mean `{near}`? If not, {step}"
     at = setting.at(_part_of_config(node, sentence) if node else None)
-    return Message(at, cause, step or "correct this config", quiet=True).text()
+    return at.message(cause, step or "correct this config", quiet=True)
 
 
 def launch_message(
@@ -55,7 +54,7 @@ def _heuristic_message(source: KernelSource, name: str, sentence: str, keys: Col
         step = f"did you mean '{near}'?" if near else "use one of these"
         parts = ast.walk(node) if node is not None else ()
         node = next((part for part in parts if isinstance(part, ast.Constant) and part.value == key[1]), node)
-    return Message(setting.at(node), cause, step, quiet=True).text()
+    return setting.at(node).message(cause, step, quiet=True)
 
 
 def _grid_message(source: KernelSource, grid: str, sentence: str, keys: Collection[str], line: int | None) -> str:
@@ -66,7 +65,7 @@ def _grid_message(source: KernelSource, grid: str, sentence: str, keys: Collecti
     if node is None:
         return sentence
     cause, step, node = _about_grid(setting.tree, grid, node, sentence, keys)
-    return Message(setting.at(node), cause, step or "correct the grid", quiet=True).text()
+    return setting.at(node).message(cause, step or "correct the grid", quiet=True)
 
 
 def _about_grid(

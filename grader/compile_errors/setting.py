@@ -1,4 +1,4 @@
-"""Where did it happen? The fault's place in the kernel's syntax tree, and the words for it."""
+"""Where did it happen? The fault's place in the kernel's syntax tree, the words for it, and the paragraph about it."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from functools import cached_property
 
-from grader.compile_errors.excerpt import Span
+from grader.compile_errors.excerpt import Span, paragraph
 from grader.compile_errors.fault import Fault
 from grader.compile_errors.names import parameters_of
 from grader.model import KernelSource
@@ -20,6 +20,8 @@ OPERATORS = {
     "GtE": ">=", "Eq": "==", "NotEq": "!=",
 }  # fmt: skip
 MAX_TEXT = 60
+MAX_TYPES = 3
+SILENT = ("module", "function", "JITFunction", "tuple", "type", "builtin_function_or_method", "None")
 
 
 @dataclass(frozen=True)
@@ -78,6 +80,23 @@ class Setting:
         moved = replace(self.fault, line=line, column=column, end_line=end_line, end_column=end_column)
         return Setting(moved, self.source)
 
+    def message(self, cause: str, next_step: str, *, quiet: bool = False) -> str:
+        """The paragraph that a student reads: place, line and caret, cause, types, next step. quiet: the types say nothing here."""
+        fault, source = self.fault, self.source
+        caller = f"; called in {source.locate(fault.callers[-1])}" if fault.callers and not quiet else ""
+        found = "" if quiet else self._types()
+        where = (fault.line or 0, fault.column, fault.end_line, fault.end_column)
+        place = source.locate(where[0])
+        return paragraph(place, cause + caller, next_step, source=source.module, span=where, found=found)
+
+    def _types(self) -> str:
+        """What the operands are: "x is fp32 [16, 32]; w is int8 [32, 64]"."""
+        chosen = {unparsed(part) for part in self.operands()}
+        values = sorted(self.fault.values, key=lambda pair: pair[0] not in chosen)
+        useful = [(text, kind) for text, kind in values if _informative(text, kind)]
+        known = [pair for pair in useful if pair[0] in chosen] or useful
+        return "; ".join(f"{shortened(text)} is {kind}" for text, kind in known[:MAX_TYPES])
+
     def type_of(self, node: ast.AST | str) -> str:
         """What the fault says of an expression's type: "int8 [32, 64]", or nothing."""
         text = node if isinstance(node, str) else unparsed(node)
@@ -122,6 +141,10 @@ class Setting:
     def _own_signature(self, called: str) -> str:
         function = function_named(self.tree, called)
         return f": {called}({', '.join(argument.arg for argument in function.args.args)})" if function else ""
+
+
+def _informative(text: str, kind: str) -> bool:
+    return bool(kind and re.search(r"[^\W\d]", text)) and kind not in SILENT and not kind.startswith("dtype")
 
 
 def span(node: ast.AST) -> Span | None:
