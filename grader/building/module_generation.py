@@ -16,6 +16,7 @@ import textwrap
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
+from typing import Any
 
 from grader.building.reports import (
     Builtin,
@@ -29,7 +30,7 @@ from grader.building.reports import (
     TritonObject,
     TupleReport,
 )
-from grader.building.resolving import BUILTINS, Global, Refused, Resolver, language, permitted, permitted_module
+from grader.building.resolving import BUILTINS, Refused, Resolver, language, permitted, permitted_module
 from grader.compile_errors.excerpt import Span, paragraph
 from grader.compile_errors.setting import span
 from grader.model import GeneratedModule, KernelSource
@@ -86,7 +87,7 @@ class _Generator:
         self.written = _written_constants(tree)
 
     def made(self) -> GeneratedModule:
-        known: dict[str, Global] = {CONSTEXPR: Global(language().constexpr)}
+        known: dict[str, Any] = {CONSTEXPR: language().constexpr}
         headers: list[_Part] = [_Part(HEADER, (0, 0))]
         bodies: list[_Part] = []
         waiting, seen = [self.source.kernel], set[str]()
@@ -101,7 +102,7 @@ class _Generator:
             if isinstance(report, FunctionReport):
                 node = self._function(name, report)
                 bodies.append(_function_part(self.source.module, name, node, report, prints=self.prints))
-                known[name] = Global()
+                known[name] = None
                 waiting += sorted(needs(_bare(node)))
             else:
                 line, known[name] = self._binding(name, report)
@@ -136,7 +137,7 @@ class _Generator:
             raise NotGenerated(self._paragraph(cause, "name each parameter, without *", _beginning(node)))
         return node
 
-    def _binding(self, name: str, report: Report) -> tuple[str, Global]:
+    def _binding(self, name: str, report: Report) -> tuple[str, Any]:
         """The line that binds a name which is no function of the text, and what the name stands for."""
         if name in self.written and not _agrees(self.written[name], report):
             both = f"{self.written[name]!r} where it is written and {shown(report)} once the file has run"
@@ -144,25 +145,25 @@ class _Generator:
         if name == CONSTEXPR:
             if report != TritonObject("triton.language.core", CONSTEXPR):
                 raise self._fault(name, "`constexpr` is not Triton's here; restore the name")
-            return f"from triton.language import {CONSTEXPR}", Global(language().constexpr)
+            return f"from triton.language import {CONSTEXPR}", language().constexpr
         if isinstance(report, Module):
             module = permitted_module(report.name)
             if module is None:
                 raise self._fault(name, f"found the module `{report.name}` in a kernel; use triton.language")
-            return f"import {report.name} as {name}", Global(module)
+            return f"import {report.name} as {name}", module
         if isinstance(report, TritonObject):
             module = permitted_module(report.module)
             thing = getattr(module, report.name, ast) if module else ast
             if thing is ast or not permitted(thing):
                 what = f"{report.module}.{report.name}".strip(".")
                 raise self._fault(name, f"`{name}` is {what}, which a kernel may not use; use triton.language")
-            return f"from {report.module} import {report.name} as {name}", Global(thing)
+            return f"from {report.module} import {report.name} as {name}", thing
         if isinstance(report, Builtin) and report.name in BUILTINS:
-            return f"{name} = {report.name}", Global(report.name)
+            return f"{name} = {report.name}", report.name
         if report == Other("function"):
             raise NotGenerated(self._plain_function(name))
         try:
-            return f"{name} = {_literal(report)}", Global()
+            return f"{name} = {_literal(report)}", None
         except ValueError:
             expected = "expected a number, bool, string, dtype or function of triton.language"
             instead = _INSTEAD.get(getattr(report, "type", ""), "write it as a constant")
@@ -173,7 +174,7 @@ class _Generator:
         """What is wrong with a name, where the first function that refers to it does so."""
         return NotGenerated(f"{self._use(name)}: {sentence}")
 
-    def _check(self, text: str, lines: Sequence[int], known: Mapping[str, Global]) -> None:
+    def _check(self, text: str, lines: Sequence[int], known: Mapping[str, Any]) -> None:
         """What Triton's front end will read of each function is what the resolver walks, and it comes to an end."""
         functions = {node.name: node for node in parse(text).body if isinstance(node, ast.FunctionDef)}
         for node in functions.values():

@@ -13,7 +13,6 @@ import builtins
 import enum
 import importlib
 from collections.abc import Mapping
-from dataclasses import dataclass
 from functools import cache
 from types import ModuleType
 from typing import Any
@@ -61,14 +60,6 @@ class Refused(Exception):
     def __init__(self, node: ast.AST, cause: str, next_step: str) -> None:
         super().__init__(cause)
         self.node, self.cause, self.next_step = node, cause, next_step
-
-
-@dataclass(frozen=True)
-class Global:
-    """What a global name of a jit function stands for: `thing` is a module, a Triton object, or None for a constant
-    or a function of the submission's own text."""
-
-    thing: Any = None
 
 
 @cache
@@ -146,9 +137,13 @@ def _leads_on(thing: Any) -> bool:
 
 
 class Resolver(ast.NodeVisitor):
-    """Walks one function of the generated module, up to the first part that it refuses."""
+    """Walks one function of the generated module, up to the first part that it refuses.
 
-    def __init__(self, known: Mapping[str, Global], *, constexpr_function: bool = False) -> None:
+    known: what each global name stands for: a module, an object of Triton's, or None for a constant or a function of the submission's own
+    text.
+    """
+
+    def __init__(self, known: Mapping[str, Any], *, constexpr_function: bool = False) -> None:
         self.known, self.constexpr_function = known, constexpr_function
         self.local: frozenset[str] = frozenset()
         self.function: ast.FunctionDef | None = None
@@ -159,11 +154,10 @@ class Resolver(ast.NodeVisitor):
         stored = {part.id for part in nodes(node, ast.Name) if not isinstance(part.ctx, ast.Load)}
         self.local = frozenset(stored | {argument.arg for argument in node.args.args})
         for name in sorted(self.local):
-            kept = self.known.get(name)
             if name.startswith("__") or name in UNSPOKEN:
                 what = "is one of Python's functions" if name in UNSPOKEN else "begins with two underscores"
                 raise Refused(node, f"the variable `{name}` of {node.name} {what}", "give it another name")
-            if kept is not None and kept.thing is not None:
+            if self.known.get(name) is not None:
                 cause = f"`{name}` is a variable of {node.name} and also a module or function"
                 raise Refused(node, cause, "give the variable another name")
         if not self.constexpr_function:
@@ -194,11 +188,10 @@ class Resolver(ast.NodeVisitor):
         name = node.id
         if not isinstance(node.ctx, ast.Load) or name in self.local:
             return
-        found = self.known.get(name)
-        if found is None:
+        if name not in self.known:
             if name not in (CONSTEXPR_BUILTINS if self.constexpr_function else BUILTINS):
                 raise Refused(node, *self._unknown(node))
-        elif _leads_on(found.thing):
+        elif _leads_on(self.known[name]):
             step = f"name one of its functions, such as `{name}.load`"
             raise Refused(node, f"the module `{name}` is used as a value", step)
 
@@ -214,11 +207,11 @@ class Resolver(ast.NodeVisitor):
             raise Refused(node, "an attribute is assigned to", "assign to variables, and store results with tl.store")
         chain = _chain(node)
         root = self.known.get(chain[0]) if chain and chain[0] not in self.local else None
-        if self.constexpr_function and not (root is not None and len(chain) == 2 and _computes(root.thing)):
+        if self.constexpr_function and not (len(chain) == 2 and _computes(root)):
             cause = f"a constexpr_function computes with plain numbers only, found `.{node.attr}`"
             raise Refused(node, cause, "write it with numbers")
-        if root is not None and _leads_on(root.thing):
-            return self._follow(node, chain, root.thing)
+        if _leads_on(root):
+            return self._follow(node, chain, root)
         if node.attr not in _value_attributes():
             raise Refused(node, *names.attribute(ast.unparse(node.value), node.attr))
         self.visit(node.value)
@@ -288,7 +281,7 @@ class Resolver(ast.NodeVisitor):
         """Whether an annotation is a class of triton.language (`tl.tensor`), which says something to readers only."""
         chain = _chain(annotation) if isinstance(annotation, ast.Attribute) else []
         root = self.known.get(chain[0]) if len(chain) == 2 else None
-        return root is not None and root.thing is language() and isinstance(getattr(language(), chain[1], None), type)
+        return root is language() and isinstance(getattr(language(), chain[1], None), type)
 
 
 _MISSING = object()
