@@ -14,7 +14,6 @@ import math
 import re
 import textwrap
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from functools import cache
 from typing import Any
 
@@ -38,7 +37,8 @@ from grader.parsing import nodes, parse
 from grader.reading.selection import needs
 
 HEADER = (
-    "from triton import constexpr_function as __constexpr_function, jit as __jit\nfrom triton.language import constexpr"
+    "from triton import constexpr_function as __constexpr_function, jit as __jit",
+    "from triton.language import constexpr",
 )
 CONSTEXPR = "constexpr"
 """Its one name in the generated module: Triton's interpreter knows constexpr parameters by how the annotation is written."""
@@ -53,12 +53,8 @@ class NotGenerated(Exception):
     """The text cannot be made into a module; the message is one sentence with the student's own place in it."""
 
 
-@dataclass(frozen=True)
-class _Part:
-    """Some lines of the generated module, and for each the line of the submission's module it came from (0: ours)."""
-
-    text: str
-    lines: tuple[int, ...]
+_Line = tuple[str, int]
+"""A line of the generated module, and the line of the submission's module that it came from (0: ours)."""
 
 
 def referred_names(module: str) -> tuple[str, ...]:
@@ -88,8 +84,8 @@ class _Generator:
 
     def made(self) -> GeneratedModule:
         known: dict[str, Any] = {CONSTEXPR: language().constexpr}
-        headers: list[_Part] = [_Part(HEADER, (0, 0))]
-        bodies: list[_Part] = []
+        headers: list[_Line] = []
+        bodies: list[_Line] = []
         waiting, seen = [self.source.kernel], set[str]()
         while waiting:
             name = waiting.pop()
@@ -101,18 +97,18 @@ class _Generator:
                 raise NotGenerated(f"{self.source.kernel} refers to more than {16 * MAX_FUNCTIONS} names; use fewer")
             if isinstance(report, FunctionReport):
                 node = self._function(name, report)
-                bodies.append(_function_part(self.source.module, name, node, report, prints=self.prints))
+                bodies += _function_lines(self.source.module, name, node, report, prints=self.prints)
                 known[name] = None
                 waiting += sorted(needs(_bare(node)))
             else:
                 line, known[name] = self._binding(name, report)
-                headers.append(_Part(line, (0,)))
-        used = set(re.findall(r"\b__(\w+)\b", "\n".join(part.text for part in headers[1:] + bodies)))
+                headers.append((line, 0))
+        used = set(re.findall(r"\b__(\w+)\b", "\n".join(line for line, _ in headers + bodies)))
         imported = sorted(used & set(dtypes().values()))
-        headers[1:1] = [_Part(f"from triton.language import {name} as __{name}", (0,)) for name in imported]
-        parts = headers + bodies
-        text = "\n".join(part.text for part in parts) + "\n"
-        lines = tuple(line for part in parts for line in part.lines)
+        ours = [*HEADER, *(f"from triton.language import {name} as __{name}" for name in imported)]
+        written = [*((line, 0) for line in ours), *headers, *bodies]
+        text = "".join(f"{line}\n" for line, _ in written)
+        lines = tuple(origin for _, origin in written)
         assert len(lines) == text.count("\n")
         self._check(text, lines, known)
         return GeneratedModule(text, self.source.kernel, lines)
@@ -252,25 +248,25 @@ def _bare(node: ast.FunctionDef) -> ast.FunctionDef:
     return ast.fix_missing_locations(bare)
 
 
-def _function_part(module: str, name: str, node: ast.FunctionDef, report: FunctionReport, *, prints: bool) -> _Part:
+def _function_lines(
+    module: str, name: str, node: ast.FunctionDef, report: FunctionReport, *, prints: bool
+) -> list[_Line]:
     """A function under our own decorator and signature, its body as it is written."""
     decorator = "@__constexpr_function"
     if report.kind == "jit":
         decorator = "@__jit(noinline=True)" if report.noinline else "@__jit"
     signature = ", ".join(_parameter(argument, report) for argument in node.args.posonlyargs + node.args.args)
-    head = [decorator, f"def {name}({signature}):"]
+    head = [(decorator, _first_line(node)), (f"def {name}({signature}):", node.lineno)]
     statements = node.body[1:] if ast.get_docstring(node, clean=False) is not None else node.body
     source = module.split("\n")
     if statements and not source[statements[0].lineno - 1][: statements[0].col_offset].strip():
         places = range(statements[0].lineno, (node.end_lineno or 0) + 1)
         written = source if prints else _without_prints(source, node)
-        body = [written[line - 1] for line in places]
-        if _read_alike([*head, *body]):
-            return _Part("\n".join([*head, *body]), (_first_line(node), node.lineno, *places))
-    unparsed = [(line, part.lineno) for part in statements for line in ast.unparse(part).split("\n")]
-    unparsed = unparsed or [("pass", node.lineno)]
-    lines = [*head, *(f"    {line}" for line, _ in unparsed)]
-    return _Part("\n".join(lines), (_first_line(node), node.lineno, *(line for _, line in unparsed)))
+        whole = [*head, *((written[line - 1], line) for line in places)]
+        if _read_alike([line for line, _ in whole]):
+            return whole
+    unparsed = [(f"    {line}", part.lineno) for part in statements for line in ast.unparse(part).split("\n")]
+    return [*head, *(unparsed or [("    pass", node.lineno)])]
 
 
 def _without_prints(lines: Sequence[str], node: ast.FunctionDef) -> list[str]:
