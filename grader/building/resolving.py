@@ -100,14 +100,8 @@ def permitted(thing: Any) -> bool:
         return False
     if thing is None or isinstance(thing, bool | int | float | str | tl.dtype | tl.constexpr):
         return True
-    if isinstance(thing, type) and thing in (
-        tl.constexpr,
-        tl.range,
-        tl.static_range,
-        tl.pointer_type,
-        tl.tuple,
-        tl.condition,
-    ):
+    classes = (tl.constexpr, tl.range, tl.static_range, tl.pointer_type, tl.tuple, tl.condition)
+    if isinstance(thing, type) and thing in classes:
         return True
     if isinstance(thing, enum.Enum) or type(thing) is tl.PropagateNan:
         return True
@@ -266,13 +260,10 @@ class Resolver(ast.NodeVisitor):
         if not isinstance(node.target, ast.Name):
             raise Refused(node, "an annotated target is not a variable", "annotate variables only")
         if not self._names_a_type(node.annotation):
-            if any(
-                not isinstance(part, _NAMING) or getattr(part, "id", "") in self.local
-                for part in ast.walk(node.annotation)
-            ):
-                raise Refused(
-                    node.annotation, "an annotation is computed", "annotate with a type's name, such as tl.constexpr"
-                )
+            parts = ast.walk(node.annotation)
+            if any(not isinstance(part, _NAMING) or getattr(part, "id", "") in self.local for part in parts):
+                step = "annotate with a type's name, such as tl.constexpr"
+                raise Refused(node.annotation, "an annotation is computed", step)
             self.visit(node.annotation)
         if node.value is not None:
             self.visit(node.value)
