@@ -50,7 +50,6 @@ def refuse() -> None:
     _refuse_namesakes()
     _refuse_left_over()
     _refuse_forgotten()
-    _refuse_valueless()
     _refuse_undecided()
 
 
@@ -120,9 +119,10 @@ def _check_unpacked(target: Any, value: Any) -> None:
 def _refuse_forgotten() -> None:
     """Lets the front end refuse to read what an `if` or loop of the run time changed and what is known while compiling (None, a dtype, the
     variable of a static_range): Triton has it as before, whatever was run. And to read behind a comprehension what is called as its
-    variable: Triton has its last element there, Python what was there before.
+    variable: Triton has its last element there, Python what was there before. And to read a variable of the function that has no value
+    there, as it does where nothing else has its name: where a constant of the file or a function of Python's has, Triton takes that one.
 
-    forgotten: of such a variable the value that it still has, or has again, and why it is not to be read.
+    forgotten: of what is not to be read the value that it still has, or has again, and why. variables: what the function gives a value.
     """
     from triton.compiler.code_generator import CodeGenerator
 
@@ -184,37 +184,6 @@ def _refuse_forgotten() -> None:
             value, why = getattr(self, "forgotten", {}).get(name, (self, ""))
             if _original(value) is _original(self.lscope.get(name, ABSENT)):
                 raise FrontEndRefusal(f"`{name}` {why}")
-            return find(name)
-
-        return known
-
-    _remember_copies()
-    CodeGenerator.visit_then_else_blocks, CodeGenerator._find_carries = visit_then_else_blocks, find_carries
-    CodeGenerator.visit_ListComp = visit_comprehension
-    CodeGenerator.set_value, CodeGenerator._define_name_lookup = set_known, define_name_lookup
-
-
-def _refuse_valueless() -> None:
-    """Lets the front end refuse to read a variable of the function that has no value where it is read, as it does where nothing else has
-    its name: where a constant of the file or a function of Python's has, Triton takes that one.
-
-    variables: what the function gives a value. Of a comprehension's own the text is asked.
-    """
-    from triton.compiler.code_generator import CodeGenerator
-
-    define, lookup = CodeGenerator.visit_FunctionDef, CodeGenerator._define_name_lookup
-
-    def visit_function(self: Any, node: Any) -> Any:
-        parts = list(ast.walk(node))
-        inside = {id(part) for made in parts if isinstance(made, ast.comprehension) for part in ast.walk(made)}
-        names = (part for part in parts if isinstance(part, ast.Name) and id(part) not in inside)
-        self.variables = {part.id for part in names if isinstance(part.ctx, ast.Store)}
-        return define(self, node)
-
-    def define_name_lookup(self: Any) -> Any:
-        find = lookup(self)
-
-        def known(name: str) -> Any:
             if name in getattr(self, "variables", ()) and name not in self.lscope:
                 alone = copy.copy(self)
                 alone.gscope = alone.builtin_namespace = {}
@@ -223,7 +192,11 @@ def _refuse_valueless() -> None:
 
         return known
 
-    CodeGenerator.visit_FunctionDef, CodeGenerator._define_name_lookup = visit_function, define_name_lookup
+    _remember_copies()
+    _remember_variables()
+    CodeGenerator.visit_then_else_blocks, CodeGenerator._find_carries = visit_then_else_blocks, find_carries
+    CodeGenerator.visit_ListComp = visit_comprehension
+    CodeGenerator.set_value, CodeGenerator._define_name_lookup = set_known, define_name_lookup
 
 
 def _refuse_undecided() -> None:
@@ -283,6 +256,22 @@ def _known(value: Any) -> Any:
     if isinstance(value, tl.core.base_value) and flatten_values_to_ir([value]):
         return TENSOR
     return value.value if isinstance(value, tl.constexpr) else value
+
+
+def _remember_variables() -> None:
+    """Lets the code generator know to what its function gives a value, a comprehension's own variables left out."""
+    from triton.compiler.code_generator import CodeGenerator
+
+    define = CodeGenerator.visit_FunctionDef
+
+    def visit_function(self: Any, node: Any) -> Any:
+        parts = list(ast.walk(node))
+        inside = {id(part) for made in parts if isinstance(made, ast.comprehension) for part in ast.walk(made)}
+        names = (part for part in parts if isinstance(part, ast.Name) and id(part) not in inside)
+        self.variables = {part.id for part in names if isinstance(part.ctx, ast.Store)}
+        return define(self, node)
+
+    CodeGenerator.visit_FunctionDef = visit_function
 
 
 def _remember_copies() -> None:
