@@ -31,6 +31,7 @@ from grader.building.reports import (
 )
 from grader.building.resolving import BUILTINS, Refused, Resolver, language, permitted, permitted_module
 from grader.compile_errors.excerpt import Span, paragraph
+from grader.compile_errors.matchers import called
 from grader.compile_errors.setting import span
 from grader.model import GeneratedModule, KernelSource
 from grader.parsing import nodes, parse
@@ -185,7 +186,7 @@ class _Generator:
                 Resolver(known, constexpr_function=report.kind == "constexpr").check(node)
             except Refused as refused:
                 raise NotGenerated(self._message(refused, text, lines, report.line)) from None
-        if _calls(self.source.kernel, functions) > MAX_CALLS:
+        if _call_count(self.source.kernel, functions) > MAX_CALLS:
             raise NotGenerated(
                 f"the helpers of {self.source.kernel} make more than {MAX_CALLS} calls in all, and Triton inlines "
                 "each of them; call them in a loop, or once on a larger tile"
@@ -215,8 +216,8 @@ class _Generator:
         """Whether a function is called for a constexpr: `WORDS: tl.constexpr = words(BLOCK_K)`."""
         assigned = (part for node in self.functions.values() for part in nodes(node, ast.AnnAssign))
         made = (part.value for part in assigned if ast.unparse(part.annotation).endswith("constexpr"))
-        called = (part.func for value in made for part in nodes(value, ast.Call))
-        return any(isinstance(one, ast.Name) and one.id == name for one in called)
+        calls = (part.func for value in made for part in nodes(value, ast.Call))
+        return any(isinstance(one, ast.Name) and one.id == name for one in calls)
 
     def _use(self, name: str) -> str:
         """Where the first function that refers to a name does so."""
@@ -272,15 +273,11 @@ def _function_lines(
 def _without_prints(lines: Sequence[str], node: ast.FunctionDef) -> list[str]:
     """The lines with `pass` for each tl.device_print: what it prints goes nowhere, and a graded cubin calls nothing."""
     kept = list(lines)
-    for part in ast.walk(node):
-        if not (isinstance(part, ast.Expr) and isinstance(part.value, ast.Call)):
-            continue
-        called = part.value.func
-        name = called.attr if isinstance(called, ast.Attribute) else called.id if isinstance(called, ast.Name) else ""
+    for part in nodes(node, ast.Expr):
         first, last = part.lineno - 1, (part.end_lineno or part.lineno) - 1
         indent = kept[first][: part.col_offset]
         alone = not indent.strip() and not kept[last].encode()[part.end_col_offset :].decode().split("#")[0].strip()
-        if name in ("device_print", "print") and alone:
+        if called(part.value) in ("device_print", "print") and alone:
             kept[first : last + 1] = [f"{indent}pass", *[""] * (last - first)]
     return kept
 
@@ -365,14 +362,7 @@ _INSTEAD = {
 def _written_constants(tree: ast.Module) -> dict[str, object]:
     """Values of names that the text binds once, at top level, to a literal or to constexpr(literal)."""
     bound: dict[str, list[ast.expr]] = {}
-    rebound = {
-        part.id
-        for node in tree.body
-        for part in ast.walk(node)
-        if isinstance(part, ast.Name)
-        and isinstance(part.ctx, ast.Store)
-        and not isinstance(node, ast.Assign | ast.AnnAssign)
-    }
+    rebound: set[str] = set()
     for node in tree.body:
         match node:
             case (
@@ -380,6 +370,10 @@ def _written_constants(tree: ast.Module) -> dict[str, object]:
                 | ast.AnnAssign(target=ast.Name(id=name), value=ast.expr() as value)
             ):
                 bound.setdefault(name, []).append(value)
+            case ast.Assign() | ast.AnnAssign():
+                pass
+            case _:
+                rebound |= {part.id for part in nodes(node, ast.Name) if isinstance(part.ctx, ast.Store)}
     once = {name: values[0] for name, values in bound.items() if len(values) == 1 and name not in rebound}
     return dict(written for name, value in once.items() for written in _written(name, value))
 
@@ -407,23 +401,23 @@ def _block(text: str, first_line: int) -> str:
     return textwrap.dedent("".join(inspect.getblock([line + "\n" for line in text.split("\n")[first_line - 1 :]])))
 
 
-def _calls(kernel: str, functions: Mapping[str, ast.FunctionDef]) -> int:
+def _call_count(kernel: str, functions: Mapping[str, ast.FunctionDef]) -> int:
     """The calls of these functions that `kernel` comes to, at most MAX_CALLS + 1. A call that leads back to its caller counts once.
 
     Triton writes a helper out at each of its calls, and so the helpers that this one calls: a chain of helpers of which each calls the one
     before it twice doubles with every link. Not by recursion: a chain may have more links than Python has frames.
     """
     counted: dict[str, int] = {}
-    called: dict[str, list[str]] = {}
+    callees: dict[str, list[str]] = {}
     waiting = [kernel]
     while waiting:
         name = waiting[-1]
-        if name not in called:
-            called[name] = _called(functions[name], functions)
-            waiting += [callee for callee in called[name] if callee not in called]
+        if name not in callees:
+            callees[name] = _called(functions[name], functions)
+            waiting += [callee for callee in callees[name] if callee not in callees]
             continue
         waiting.pop()
-        counted[name] = min(MAX_CALLS + 1, sum(1 + counted.get(callee, 0) for callee in called[name]))
+        counted[name] = min(MAX_CALLS + 1, sum(1 + counted.get(callee, 0) for callee in callees[name]))
     return counted[kernel]
 
 
