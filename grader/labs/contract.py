@@ -76,6 +76,11 @@ def dense_operations(problem: Problem) -> int:
     return 2 * problem.scalars["M"] * problem.scalars["N"] * problem.scalars["K"]
 
 
+def bytes_once(problem: Problem) -> int:
+    """The bytes of all tensors: each input read once, Y written once."""
+    return sum(tensor.numel() * tensor.element_size() for tensor in problem.tensors.values())
+
+
 def block_row_grid(M: int, N: int, K: int, meta: Mapping[str, Constant]) -> Grid:
     """(cdiv(M, BLOCK_M), N // BLOCK): one program per row tile of X and block row of W."""
     return (cdiv(M, _size(meta, "BLOCK_M")), N // _size(meta, "BLOCK"))
@@ -100,7 +105,7 @@ class Lab:
         Captured as well.
     default_grid(M, N, K, meta): the grid if the student defines none; raises KeyError for a missing meta-parameter,
         ValueError for an unusable one.
-    bytes_moved(problem): fewest bytes that one launch can move: each input read once, Y written once.
+    bytes_moved(problem): fewest bytes that one launch can move.
     operations(problem): tensor-core operations of one launch, two per multiply-add, on operands of type `operand`.
     split_k: whether a config's SPLIT_K means slices of K that are added in fp16 to a Y that arrives zeroed.
     blind: cases in which Y is zero whatever the kernel multiplies, each with a sentence on what it checks nevertheless.
@@ -121,7 +126,7 @@ class Lab:
     baseline_weight: Callable[[Problem], torch.Tensor]
     timed_inputs: Callable[[Case, torch.Generator, torch.device, int, bool], Stack]
     project: Callable[[Stack, torch.Tensor], Projected]
-    bytes_moved: Callable[[Problem], int]
+    bytes_moved: Callable[[Problem], int] = bytes_once
     operations: Callable[[Problem], int] = dense_operations
     default_grid: Callable[[int, int, int, Mapping[str, Constant]], Grid] = tiled_grid
     default_grid_text: str = "(cdiv(M, BLOCK_M) * cdiv(N, BLOCK_N), meta.get('SPLIT_K', 1))"

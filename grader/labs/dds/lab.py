@@ -193,13 +193,6 @@ def reference(problem: Problem, roundings: int) -> Reference:
     return matmul_reference(problem.tensors["x_ptr"].double(), dense(problem).double(), roundings=roundings)
 
 
-def bytes_moved(problem: Problem) -> int:
-    """x and Y in fp16, the present blocks in fp16 and their indices."""
-    M, N, K = (problem.scalars[name] for name in ("M", "N", "K"))
-    index_tensors = (problem.tensors[name] for name in ("values_ptr", "crow_indices_ptr", "col_indices_ptr"))
-    return 2 * M * K + 2 * M * N + sum(tensor.numel() * tensor.element_size() for tensor in index_tensors)
-
-
 def operations(problem: Problem) -> int:
     """A multiplication and an addition for each token and each entry of a present block."""
     return 2 * problem.scalars["M"] * problem.tensors["values_ptr"].numel()
@@ -231,7 +224,6 @@ LAB = Lab(
     rare_inputs=True,
     default_grid=block_row_grid,
     default_grid_text="(cdiv(M, BLOCK_M), N // BLOCK)",
-    bytes_moved=bytes_moved,
     operations=operations,
     split_k=False,
     blind={"all_empty": "without blocks every product is zero; the case checks that Y is written at all"},

@@ -260,12 +260,6 @@ def baseline_weight(problem: Problem) -> torch.Tensor:
     return dequantised(problem).to(torch.float16)
 
 
-def bytes_moved(problem: Problem) -> int:
-    """x and Y in fp16, half a byte per weight; for each group of a column a scale in fp16 and half a byte."""
-    M, N, K, size = (problem.scalars[name] for name in ("M", "N", "K", "group_size"))
-    return 2 * M * K + N * K // 2 + (2 * N + N // 2) * (K // size) + 2 * M * N
-
-
 LAB = Lab(
     id="gptq",
     order=5,
@@ -289,6 +283,5 @@ LAB = Lab(
     baseline_weight=baseline_weight,
     timed_inputs=timed_inputs,
     project=project,
-    bytes_moved=bytes_moved,
     bonus=True,
 )

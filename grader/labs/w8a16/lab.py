@@ -157,12 +157,6 @@ def baseline_weight(problem: Problem) -> torch.Tensor:
     return dequantised(problem).to(torch.float16)
 
 
-def bytes_moved(problem: Problem) -> int:
-    """x and Y in fp16, a byte per weight, the scales in fp16."""
-    M, N, K = (problem.scalars[name] for name in ("M", "N", "K"))
-    return 2 * M * K + N * K + 2 * M * N + 2 * N
-
-
 LAB = Lab(
     id="w8a16",
     order=4,
@@ -184,6 +178,5 @@ LAB = Lab(
     baseline_weight=baseline_weight,
     timed_inputs=timed_inputs,
     project=project,
-    bytes_moved=bytes_moved,
     bonus=True,
 )

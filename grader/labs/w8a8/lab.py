@@ -181,12 +181,6 @@ def baseline_weight(problem: Problem) -> torch.Tensor:
     return (problem.tensors["qweight_ptr"].t().float() * scale).to(torch.float16)
 
 
-def bytes_moved(problem: Problem) -> int:
-    """x and Y in fp16, the weight in int8, both scales in fp32."""
-    M, N, K = (problem.scalars[name] for name in ("M", "N", "K"))
-    return 2 * M * K + N * K + 2 * M * N + 4 * (M + N)
-
-
 LAB = Lab(
     id="w8a8",
     order=1,
@@ -209,6 +203,5 @@ LAB = Lab(
     baseline_weight=baseline_weight,
     timed_inputs=timed_inputs,
     project=project,
-    bytes_moved=bytes_moved,
     operand="int8",
 )
