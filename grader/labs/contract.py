@@ -11,6 +11,7 @@ from typing import Literal, Protocol
 
 import torch
 
+from grader.labs.inputs import output_like
 from grader.labs.projection import Projected, Stack
 from grader.model import Case, Constant, Parameter, Problem, Reference
 
@@ -91,7 +92,7 @@ class Lab:
     """One lab.
 
     scalars(case): the kernel's integers for a case: sizes and strides in elements.
-    problem(case, generator, device): inputs of a case, drawn from `generator` on `device`.
+    inputs(case, generator, device): inputs of a case, drawn from `generator` on `device`: a tensor for each pointer parameter but Y.
     reference(problem, roundings): the fp64 answer and its bound; `roundings` is how many slices of K are added in
         fp16 to an output element (grader.labs.slices).
     baseline_weight(problem): the dense fp16 weight [N, K] that cuBLAS multiplies with in the speed cases.
@@ -121,7 +122,7 @@ class Lab:
     cases: tuple[Case, ...]
     speed_cases: tuple[Case, ...]
     scalars: Callable[[Case], dict[str, int]]
-    problem: Callable[[Case, torch.Generator, torch.device], Problem]
+    inputs: Callable[[Case, torch.Generator, torch.device], dict[str, torch.Tensor]]
     reference: Callable[[Problem, int], Reference]
     baseline_weight: Callable[[Problem], torch.Tensor]
     timed_inputs: Callable[[Case, torch.Generator, torch.device, int, bool], Stack]
@@ -151,6 +152,11 @@ class Lab:
     def timed(self) -> str:
         """The name of the last public timed case, "" without one: a report says what a config is as that launches it."""
         return next((case.name for case in reversed(self.speed_cases) if not case.hidden), "")
+
+    def problem(self, case: Case, generator: torch.Generator, device: torch.device) -> Problem:
+        """A case made concrete, its inputs drawn from `generator` on `device`."""
+        y = output_like(case.M, case.N, case.y_layout, device)
+        return Problem({**self.inputs(case, generator, device), self.output: y}, self.scalars(case))
 
     def stacked_problem(self, case: Case, stack: Stack, number: int) -> Problem:
         """One launch of a stack as a Problem with its own output."""

@@ -9,7 +9,6 @@ from grader.labs.inputs import (
     activations,
     laid_out,
     normal,
-    output_like,
     sizes_and_strides,
     timed_activations,
 )
@@ -63,13 +62,8 @@ SPEED_CASES = (
 )
 
 
-def scalars(case: Case) -> dict[str, int]:
-    """Sizes and strides of a case, in elements."""
-    return sizes_and_strides(case)
-
-
-def problem(case: Case, generator: torch.Generator, device: torch.device) -> Problem:
-    """Inputs of a case. x fp16 [M, K]; W [N, K] as values fp16 [nnz, 32, 32], crow int32 [N/32 + 1], col int32 [nnz]."""
+def inputs(case: Case, generator: torch.Generator, device: torch.device) -> dict[str, torch.Tensor]:
+    """x fp16 [M, K]; W [N, K] as values fp16 [nnz, 32, 32], crow int32 [N/32 + 1], col int32 [nnz]."""
     present = _pattern(case, generator, device)
     crow = torch.zeros(case.N // BLOCK + 1, dtype=torch.int32, device=device)
     crow[1:] = present.sum(dim=1).cumsum(0)
@@ -83,18 +77,12 @@ def problem(case: Case, generator: torch.Generator, device: torch.device) -> Pro
         values[1::3] /= 32  # a block of small numbers counts, too
         values[::2, 0, 0] = 0
         values[2::5] = -values[2::5].abs()
-    x = laid_out(activations(case, generator, device), case.x_layout)
-    y = output_like(case.M, case.N, case.y_layout, device)
-    return Problem(
-        tensors={
-            "x_ptr": x,
-            "values_ptr": values.to(torch.float16).contiguous(),
-            "crow_indices_ptr": crow,
-            "col_indices_ptr": cols.to(torch.int32),
-            "y_ptr": y,
-        },
-        scalars=scalars(case),
-    )
+    return {
+        "x_ptr": laid_out(activations(case, generator, device), case.x_layout),
+        "values_ptr": values.to(torch.float16).contiguous(),
+        "crow_indices_ptr": crow,
+        "col_indices_ptr": cols.to(torch.int32),
+    }
 
 
 def _pattern(case: Case, generator: torch.Generator, device: torch.device) -> torch.Tensor:
@@ -215,8 +203,8 @@ LAB = Lab(
     ),
     cases=CASES,
     speed_cases=SPEED_CASES,
-    scalars=scalars,
-    problem=problem,
+    scalars=sizes_and_strides,
+    inputs=inputs,
     reference=reference,
     baseline_weight=dense,
     timed_inputs=timed_inputs,

@@ -11,7 +11,6 @@ from grader.labs.inputs import (
     laid_out,
     layout_strides,
     normal,
-    output_like,
     random_bytes,
     sizes_and_strides,
     timed_activations,
@@ -109,24 +108,19 @@ def scalars(case: Case) -> dict[str, int]:
     return {**strides, "group_size": group_size(case)}
 
 
-def problem(case: Case, generator: torch.Generator, device: torch.device) -> Problem:
-    """Inputs of a case. x fp16 [M, K]; qweight int32 [K/8, N]; scales fp16 [G, N]; zeros int32 [G, N/8], G = K / group_size."""
+def inputs(case: Case, generator: torch.Generator, device: torch.device) -> dict[str, torch.Tensor]:
+    """x fp16 [M, K]; qweight int32 [K/8, N]; scales fp16 [G, N]; zeros int32 [G, N/8], G = K / group_size."""
     size = group_size(case)
     if case.K % size or size % 8:
         raise ValueError(f"group_size is {size}, expected a multiple of 8 that divides K = {case.K}")
     q, zeros, scales = _drawn(case, generator, device)
     words_layout, scales_layout, zeros_layout = _layouts(case)
-    x = laid_out(activations(case, generator, device), case.x_layout)
-    return Problem(
-        tensors={
-            "x_ptr": x,
-            "qweight_ptr": laid_out(pack_weight(q), words_layout),
-            "scales_ptr": laid_out(scales.to(torch.float16), scales_layout),
-            "zeros_ptr": laid_out(pack_zeros(zeros), zeros_layout),
-            "y_ptr": output_like(case.M, case.N, case.y_layout, device),
-        },
-        scalars=scalars(case),
-    )
+    return {
+        "x_ptr": laid_out(activations(case, generator, device), case.x_layout),
+        "qweight_ptr": laid_out(pack_weight(q), words_layout),
+        "scales_ptr": laid_out(scales.to(torch.float16), scales_layout),
+        "zeros_ptr": laid_out(pack_zeros(zeros), zeros_layout),
+    }
 
 
 def _drawn(
@@ -278,7 +272,7 @@ LAB = Lab(
     cases=CASES,
     speed_cases=SPEED_CASES,
     scalars=scalars,
-    problem=problem,
+    inputs=inputs,
     reference=reference,
     baseline_weight=baseline_weight,
     timed_inputs=timed_inputs,

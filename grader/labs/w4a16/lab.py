@@ -10,7 +10,6 @@ from grader.labs.inputs import (
     laid_out,
     layout_strides,
     normal,
-    output_like,
     pack_int4,
     quantise_rows,
     random_bytes,
@@ -79,8 +78,8 @@ def _words_layout(case: Case) -> str:
     return "column_slice" if case.w == "nibbles" else "contiguous"
 
 
-def problem(case: Case, generator: torch.Generator, device: torch.device) -> Problem:
-    """Inputs of a case. x fp16 [M, K]; qweight int32 [K/8, N]; scales fp16 [N]."""
+def inputs(case: Case, generator: torch.Generator, device: torch.device) -> dict[str, torch.Tensor]:
+    """x fp16 [M, K]; qweight int32 [K/8, N]; scales fp16 [N]."""
     if case.w == "nibbles":
         k = torch.arange(case.K, device=device)[:, None]
         n = torch.arange(case.N, device=device)[None, :]
@@ -104,12 +103,8 @@ def problem(case: Case, generator: torch.Generator, device: torch.device) -> Pro
             scale[1::4] = _scales(case, generator, device)[1::4]
             scale[2::4] = _scales(case, generator, device)[2::4] / 8
     x = laid_out(activations(case, generator, device), case.x_layout)
-    y = output_like(case.M, case.N, case.y_layout, device)
     qweight = laid_out(pack_int4(q), _words_layout(case))
-    return Problem(
-        tensors={"x_ptr": x, "qweight_ptr": qweight, "scales_ptr": scale.to(torch.float16), "y_ptr": y},
-        scalars=scalars(case),
-    )
+    return {"x_ptr": x, "qweight_ptr": qweight, "scales_ptr": scale.to(torch.float16)}
 
 
 def _scales(case: Case, generator: torch.Generator, device: torch.device) -> torch.Tensor:
@@ -180,7 +175,7 @@ LAB = Lab(
     cases=CASES,
     speed_cases=SPEED_CASES,
     scalars=scalars,
-    problem=problem,
+    inputs=inputs,
     reference=reference,
     baseline_weight=baseline_weight,
     timed_inputs=timed_inputs,

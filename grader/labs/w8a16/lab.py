@@ -9,7 +9,6 @@ from grader.labs.inputs import (
     activations,
     laid_out,
     normal,
-    output_like,
     quantise_rows,
     random_bytes,
     sizes_and_strides,
@@ -76,21 +75,13 @@ def scalars(case: Case) -> dict[str, int]:
     return sizes_and_strides(case, wk_wn=(1, 2 * case.K + 16 if case.w in STRIDED else case.K))
 
 
-def problem(case: Case, generator: torch.Generator, device: torch.device) -> Problem:
-    """Inputs of a case. x fp16 [M, K]; qweight int8, the [K, N] view of a stored [N, K]; scales fp16 [N]."""
+def inputs(case: Case, generator: torch.Generator, device: torch.device) -> dict[str, torch.Tensor]:
+    """x fp16 [M, K]; qweight int8, the [K, N] view of a stored [N, K]; scales fp16 [N]."""
     q, scale = _weight(case, generator, device)
-    strides = scalars(case)
-    stored = torch.zeros(case.N, strides["stride_wn"], dtype=torch.int8, device=device)[:, : case.K]
+    stored = torch.zeros(case.N, scalars(case)["stride_wn"], dtype=torch.int8, device=device)[:, : case.K]
     stored.copy_(q)
-    return Problem(
-        tensors={
-            "x_ptr": laid_out(activations(case, generator, device), case.x_layout),
-            "qweight_ptr": stored.t(),
-            "scales_ptr": scale.to(torch.float16),
-            "y_ptr": output_like(case.M, case.N, case.y_layout, device),
-        },
-        scalars=strides,
-    )
+    x = laid_out(activations(case, generator, device), case.x_layout)
+    return {"x_ptr": x, "qweight_ptr": stored.t(), "scales_ptr": scale.to(torch.float16)}
 
 
 def _weight(case: Case, generator: torch.Generator, device: torch.device) -> tuple[torch.Tensor, torch.Tensor]:
@@ -173,7 +164,7 @@ LAB = Lab(
     cases=CASES,
     speed_cases=SPEED_CASES,
     scalars=scalars,
-    problem=problem,
+    inputs=inputs,
     reference=reference,
     baseline_weight=baseline_weight,
     timed_inputs=timed_inputs,

@@ -9,7 +9,6 @@ from grader.labs.inputs import (
     activations,
     laid_out,
     normal,
-    output_like,
     quantise_rows,
     random_bytes,
     sizes_and_strides,
@@ -74,8 +73,8 @@ def scalars(case: Case) -> dict[str, int]:
     return sizes_and_strides(case, wk_wn=(1, case.K))
 
 
-def problem(case: Case, generator: torch.Generator, device: torch.device) -> Problem:
-    """Inputs of a case. x fp16 [M, K]; qweight int8, the [K, N] view of a stored [N, K]; scales fp32 [M] and [N]."""
+def inputs(case: Case, generator: torch.Generator, device: torch.device) -> dict[str, torch.Tensor]:
+    """x fp16 [M, K]; qweight int8, the [K, N] view of a stored [N, K]; scales fp32 [M] and [N]."""
     w = normal(generator, case.N, case.K, device=device)
     if case.w == "positive":
         w[::2] = w[::2].abs() + 0.5
@@ -110,19 +109,12 @@ def problem(case: Case, generator: torch.Generator, device: torch.device) -> Pro
             input_scale[12::16] *= 0.005
             input_scale[7::16] *= 1e-6  # x / s beyond 2^23, where 1.5 * 2^23 rounds nothing
 
-    x = laid_out(x, case.x_layout)
-    y = output_like(case.M, case.N, case.y_layout, device)
-    qweight = qweight.to(torch.int8).t()
-    return Problem(
-        tensors={
-            "x_ptr": x,
-            "qweight_ptr": qweight,
-            "input_scale_ptr": input_scale,
-            "weight_scale_ptr": weight_scale,
-            "y_ptr": y,
-        },
-        scalars=scalars(case),
-    )
+    return {
+        "x_ptr": laid_out(x, case.x_layout),
+        "qweight_ptr": qweight.to(torch.int8).t(),
+        "input_scale_ptr": input_scale,
+        "weight_scale_ptr": weight_scale,
+    }
 
 
 def _fractions(case: Case, generator: torch.Generator, device: torch.device) -> tuple[torch.Tensor, torch.Tensor]:
@@ -198,7 +190,7 @@ LAB = Lab(
     cases=CASES,
     speed_cases=SPEED_CASES,
     scalars=scalars,
-    problem=problem,
+    inputs=inputs,
     reference=reference,
     baseline_weight=baseline_weight,
     timed_inputs=timed_inputs,
