@@ -249,11 +249,6 @@ def reference(problem: Problem, roundings: int) -> Reference:
     return weight_only_reference(a, dequantised(problem), roundings=roundings, variants=variants)
 
 
-def baseline_weight(problem: Problem) -> torch.Tensor:
-    """The weight in fp16 [N, K], dequantised."""
-    return dequantised(problem).to(torch.float16)
-
-
 LAB = Lab(
     id="gptq",
     order=5,
@@ -274,7 +269,7 @@ LAB = Lab(
     scalars=scalars,
     inputs=inputs,
     reference=reference,
-    baseline_weight=baseline_weight,
+    baseline_weight=lambda problem: dequantised(problem).to(torch.float16),
     timed_inputs=timed_inputs,
     project=project,
     bonus=True,

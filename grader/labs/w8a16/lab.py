@@ -143,11 +143,6 @@ def reference(problem: Problem, roundings: int) -> Reference:
     return weight_only_reference(problem.tensors["x_ptr"].double(), dequantised(problem), roundings=roundings)
 
 
-def baseline_weight(problem: Problem) -> torch.Tensor:
-    """The weight in fp16 [N, K], dequantised."""
-    return dequantised(problem).to(torch.float16)
-
-
 LAB = Lab(
     id="w8a16",
     order=4,
@@ -166,7 +161,7 @@ LAB = Lab(
     scalars=scalars,
     inputs=inputs,
     reference=reference,
-    baseline_weight=baseline_weight,
+    baseline_weight=lambda problem: dequantised(problem).to(torch.float16),
     timed_inputs=timed_inputs,
     project=project,
     bonus=True,
