@@ -157,19 +157,37 @@ def by_strides(row: str, column: str) -> Callable[[Problem, Array], tuple[Array,
     return place
 
 
-def as_stored(tensor: str) -> Callable[[Problem, Array, Array, Used], Held]:
-    """An operand that is multiplied as it is stored, [row, k]."""
-
-    def held(problem: Problem, row: Array, k: Array, used: Used) -> Held:
-        return Held(exact(problem, tensor).astype(np.float64)[row, k])
-
-    return held
-
-
 def fp16_activations() -> Operand:
     """X as it is loaded, by its strides."""
+
+    def held(problem: Problem, m: Array, k: Array, used: Used) -> Held:
+        return Held(exact(problem, "x_ptr").astype(np.float64)[m, k])
+
     strides = ("stride_xm", "stride_xk")
-    return Operand("x_ptr", "X", by_strides(*strides), as_stored("x_ptr"), strides)
+    return Operand("x_ptr", "X", by_strides(*strides), held, strides)
+
+
+WEIGHT_STRIDES = ("stride_wn", "stride_wk")
+
+
+def stored_weight(tensor: str) -> Operand:
+    """A weight as it is loaded, by its strides; the tensor is [K, N]."""
+
+    def held(problem: Problem, n: Array, k: Array, used: Used) -> Held:
+        return Held(exact(problem, tensor).astype(np.float64)[k, n])
+
+    return Operand(tensor, "W", by_strides(*WEIGHT_STRIDES), held, WEIGHT_STRIDES)
+
+
+def packed_weight(held: Callable[[Problem, Array, Array, Used], Held]) -> Operand:
+    """A weight whose word k // 8 of a column holds eight k, as qweight [K / 8, N]."""
+    strided = by_strides(*WEIGHT_STRIDES)
+
+    def place(problem: Problem, offsets: Array) -> tuple[Array, Array]:
+        n, word = strided(problem, offsets)
+        return n, word * 8
+
+    return Operand("qweight_ptr", "W", place, held, WEIGHT_STRIDES, unit=8)
 
 
 def of_row(problem: Problem, m: Array, n: Array, k: Array) -> Array:
@@ -184,27 +202,9 @@ def of_column(problem: Problem, m: Array, n: Array, k: Array) -> Array:
     return found
 
 
-def nibbles_of(words: Array) -> Array:
-    """int64 [..., 8] of 0 to 15: the nibbles of words, the lowest first."""
-    nibbles: Array = words[..., None] >> (4 * np.arange(8)) & 15
-    return nibbles
-
-
-def packed_words() -> Callable[[Problem, Array], tuple[Array, Array]]:
-    """`place` of qweight with eight k in a word: the column and the first k of the word at each offset."""
-    strided = by_strides("stride_wn", "stride_wk")
-
-    def place(problem: Problem, offsets: Array) -> tuple[Array, Array]:
-        n, word = strided(problem, offsets)
-        return n, word * 8
-
-    return place
-
-
 def nibble(problem: Problem, n: Array, k: Array) -> Array:
     """int64: the four bits of element k of column n of qweight."""
-    words = exact(problem, "qweight_ptr").astype(np.int64)[k // 8, n]
-    found: Array = np.take_along_axis(nibbles_of(words), (k % 8)[..., None], axis=-1)[..., 0]
+    found: Array = exact(problem, "qweight_ptr").astype(np.int64)[k // 8, n] >> 4 * (k % 8) & 15
     return found
 
 

@@ -12,13 +12,12 @@ import torch
 from grader.labs.expected import (
     Array,
     Held,
-    Operand,
     Relation,
     Scale,
     Used,
     fp16_activations,
     nibble,
-    packed_words,
+    packed_weight,
     refilled,
 )
 from grader.labs.gptq.packing import levels, pack_weight, pack_zeros
@@ -100,7 +99,7 @@ def inputs(problem: Problem, generator: torch.Generator) -> Problem:
 
 RELATION = Relation(
     left=fp16_activations(),
-    right=Operand("qweight_ptr", "W", packed_words(), unsigned_nibble, ("stride_wn", "stride_wk"), unit=8),
+    right=packed_weight(unsigned_nibble),
     scales=(Scale(SCALES, scale_at, scale_words),),
     inputs=inputs,
     first=("groups_of_32", "all_tails"),

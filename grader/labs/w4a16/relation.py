@@ -8,14 +8,13 @@ import torch
 from grader.labs.expected import (
     Array,
     Held,
-    Operand,
     Relation,
     Scale,
     Used,
     fp16_activations,
     nibble,
     of_column,
-    packed_words,
+    packed_weight,
     refilled,
 )
 from grader.labs.inputs import normal, pack_int4
@@ -40,7 +39,7 @@ def inputs(problem: Problem, generator: torch.Generator) -> Problem:
 
 RELATION = Relation(
     left=fp16_activations(),
-    right=Operand("qweight_ptr", "W", packed_words(), signed_nibble, ("stride_wn", "stride_wk"), unit=8),
+    right=packed_weight(signed_nibble),
     scales=(Scale("scales_ptr", of_column),),
     inputs=inputs,
 )

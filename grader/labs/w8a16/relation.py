@@ -4,26 +4,9 @@ from __future__ import annotations
 
 import torch
 
-from grader.labs.expected import (
-    Array,
-    Held,
-    Operand,
-    Relation,
-    Scale,
-    Used,
-    as_stored,
-    by_strides,
-    fp16_activations,
-    of_column,
-    refilled,
-)
+from grader.labs.expected import Relation, Scale, fp16_activations, of_column, refilled, stored_weight
 from grader.labs.inputs import normal
 from grader.model import Problem
-
-
-def stored(problem: Problem, n: Array, k: Array, used: Used) -> Held:
-    """The stored int8."""
-    return as_stored("qweight_ptr")(problem, k, n, used)
 
 
 def inputs(problem: Problem, generator: torch.Generator) -> Problem:
@@ -37,10 +20,9 @@ def inputs(problem: Problem, generator: torch.Generator) -> Problem:
     return refilled(problem, {"x_ptr": x.to(torch.float16), "qweight_ptr": weight.t(), "scales_ptr": scales})
 
 
-STRIDES = ("stride_wn", "stride_wk")
 RELATION = Relation(
     left=fp16_activations(),
-    right=Operand("qweight_ptr", "W", by_strides(*STRIDES), stored, STRIDES),
+    right=stored_weight("qweight_ptr"),
     scales=(Scale("scales_ptr", of_column),),
     inputs=inputs,
 )

@@ -2,24 +2,25 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import torch
 
 from grader.labs.expected import (
     Array,
     Held,
-    Operand,
     Relation,
     Scale,
     Used,
-    as_stored,
-    by_strides,
     exact,
+    fp16_activations,
     of_column,
     of_row,
     refilled,
+    stored_weight,
 )
-from grader.labs.inputs import laid_out, normal
+from grader.labs.inputs import normal
 from grader.model import Problem
 
 INPUT_SCALE, WEIGHT_SCALE = "input_scale_ptr", "weight_scale_ptr"
@@ -44,24 +45,13 @@ def inputs(problem: Problem, generator: torch.Generator) -> Problem:
     input_scale = peak / 127 * tight * (1 + 0.5 * torch.rand(M, generator=generator) * (tight == 1))
     weight = torch.randint(-127, 128, (N, K), generator=generator).to(torch.int8)
     weight_scale = (1 + torch.rand(N, generator=generator)) / 300
-    values = {
-        "x_ptr": laid_out(x, "contiguous"),
-        "qweight_ptr": weight.t(),
-        INPUT_SCALE: input_scale,
-        WEIGHT_SCALE: weight_scale,
-    }
-    return refilled(problem, values)
+    scales = {INPUT_SCALE: input_scale, WEIGHT_SCALE: weight_scale}
+    return refilled(problem, {"x_ptr": x, "qweight_ptr": weight.t(), **scales})
 
 
-def stored(problem: Problem, n: Array, k: Array, used: Used) -> Held:
-    """The stored int8."""
-    return as_stored("qweight_ptr")(problem, k, n, used)
-
-
-X_STRIDES, W_STRIDES = ("stride_xm", "stride_xk"), ("stride_wn", "stride_wk")
 RELATION = Relation(
-    left=Operand("x_ptr", "X", by_strides(*X_STRIDES), quantised, X_STRIDES, needs=INPUT_SCALE),
-    right=Operand("qweight_ptr", "W", by_strides(*W_STRIDES), stored, W_STRIDES),
+    left=replace(fp16_activations(), held=quantised, needs=INPUT_SCALE),
+    right=stored_weight("qweight_ptr"),
     scales=(Scale(INPUT_SCALE, of_row), Scale(WEIGHT_SCALE, of_column)),
     inputs=inputs,
 )
