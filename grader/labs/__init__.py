@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib
 from functools import cache
 from pathlib import Path
+from typing import Any
 
 from grader.labs.contract import Lab, Launchable
 from grader.labs.notebook_step import Step
@@ -12,7 +13,7 @@ from grader.labs.speed_step import SpeedStep
 from grader.labs.validation import validate_lab
 from grader.unusable import Unusable
 
-__all__ = ["Lab", "Launchable", "all_labs", "get_lab", "speed_steps_of", "steps_of_lab"]
+__all__ = ["Lab", "Launchable", "all_labs", "get_lab", "optional", "speed_steps_of", "steps_of_lab"]
 
 
 @cache
@@ -38,15 +39,18 @@ def get_lab(lab_id: str) -> Lab:
     return labs[lab_id]
 
 
+def optional(lab_id: str, module: str) -> Any:
+    """What a module of the lab defines by the module's name in capitals, such as STEPS in `steps.py`; None for a lab without it."""
+    if not (Path(__file__).parent / lab_id / f"{module}.py").exists():
+        return None
+    return getattr(importlib.import_module(f"grader.labs.{lab_id}.{module}"), module.upper())
+
+
 def steps_of_lab(lab_id: str) -> dict[str, Step]:
     """The steps of the lab's notebook by name, in order; none for a lab without `steps.py`."""
-    if not (Path(__file__).parent / lab_id / "steps.py").exists():
-        return {}
-    return {step.name: step for step in importlib.import_module(f"grader.labs.{lab_id}.steps").STEPS}
+    return {step.name: step for step in optional(lab_id, "steps") or ()}
 
 
 def speed_steps_of(lab_id: str) -> dict[str, SpeedStep]:
     """The lab's steps towards speed by name, in order; none for a lab without `speed_steps.py`."""
-    if not (Path(__file__).parent / lab_id / "speed_steps.py").exists():
-        return {}
-    return {step.name: step for step in importlib.import_module(f"grader.labs.{lab_id}.speed_steps").SPEED_STEPS}
+    return {step.name: step for step in optional(lab_id, "speed_steps") or ()}

@@ -5,7 +5,6 @@ A lab defines it as `RELATION` in grader/labs/<id>/relation.py. Without one the 
 
 from __future__ import annotations
 
-import importlib
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
@@ -13,6 +12,7 @@ from typing import Any
 import numpy as np
 import torch
 
+from grader.labs import optional
 from grader.model import Problem
 
 Array = np.ndarray[Any, Any]
@@ -115,14 +115,8 @@ class Relation:
 
 def relation_of(lab_id: str) -> Relation | None:
     """The lab's relation, or None."""
-    name = f"grader.labs.{lab_id}.relation"
-    try:
-        module = importlib.import_module(name)
-    except ModuleNotFoundError as error:
-        if error.name != name:
-            raise
-        return None
-    return module.RELATION  # type: ignore[no-any-return]
+    relation: Relation | None = optional(lab_id, "relation")
+    return relation
 
 
 def exact(problem: Problem, name: str) -> Array:

@@ -7,11 +7,11 @@ student's name, so that neighbours differ and a mark can be repeated. Free text 
 from __future__ import annotations
 
 import hashlib
-import importlib
 from collections.abc import Callable
 from dataclasses import dataclass
-from pathlib import Path
 from random import Random
+
+from grader.labs import optional
 
 
 @dataclass(frozen=True)
@@ -82,11 +82,7 @@ def most_to_gain(random: Random, kernel: str, weight_bytes: float, trap: str, to
 
 def questions_of(lab_id: str) -> dict[str, Question]:
     """The questions of a lab's notebook by name, in order; none for a lab without `questions.py`."""
-    if not (Path(__file__).parent / lab_id / "questions.py").exists():
-        return {}
-    return {
-        question.name: question for question in importlib.import_module(f"grader.labs.{lab_id}.questions").QUESTIONS
-    }
+    return {question.name: question for question in optional(lab_id, "questions") or ()}
 
 
 def drawn_from(student: str) -> str:

@@ -90,31 +90,25 @@ def wrong_kernels(lab: Lab, root: Path = ROOT) -> tuple[WrongKernel, ...]:
 
 def _own(lab: Lab, root: Path) -> Iterator[tuple[WrongKernel, str]]:
     """The entries of a lab's own file, and where each stands."""
-    data, place = _listed(catalogue(lab.id, root), root)
-    for entry, where in _entries(data, place):
-        for fault in _faults(entry, {case.name for case in lab.cases}):
-            raise Unusable(f"{where}: {fault}")
-        yield _kernel(entry, lab.id, data.get("base", ""), root, where), where
+    for entry, base, where in _entries(catalogue(lab.id, root), root, {case.name for case in lab.cases}):
+        yield _kernel(entry, lab.id, base, root, where), where
 
 
 def _shared(lab: Lab, root: Path) -> Iterator[tuple[WrongKernel, str]]:
     """The entries for all labs whose every edit finds its place in the lab's kernel, with the cases that the lab has."""
     if not (root / SHARED).is_file():
         return
-    data, place = _listed(root / SHARED, root)
     known = {case.name for one in all_labs().values() for case in one.cases}
-    base = str(data.get("base", "")).format(lab=lab.id)
-    text = (root / base).read_text(encoding="utf-8") if (root / base).is_file() else ""
-    for entry, where in _entries(data, place):
-        for fault in _faults(entry, known):
-            raise Unusable(f"{where}: {fault}")
+    for entry, pattern, where in _entries(root / SHARED, root, known):
+        base = pattern.format(lab=lab.id)
+        text = (root / base).read_text(encoding="utf-8") if (root / base).is_file() else ""
         cases = [case.name for case in lab.cases if case.name in entry.get("fails", ())]
         if cases and all(text.count(edit.find) == 1 for edit in read_edits(entry.get("edits", ()))):
             yield _kernel({**entry, "fails": cases}, lab.id, base, root, where), where
 
 
-def _listed(path: Path, root: Path) -> tuple[Mapping[str, Any], Path]:
-    """What a file holds, and how sentences call it."""
+def _entries(path: Path, root: Path, cases: set[str]) -> Iterator[tuple[Mapping[str, Any], str, str]]:
+    """The entries of a file, each with the file's base and where it stands. cases: those that there are. Raises Unusable."""
     place = path.relative_to(root)
     try:
         data = tomllib.loads(path.read_text(encoding="utf-8"))
@@ -122,12 +116,11 @@ def _listed(path: Path, root: Path) -> tuple[Mapping[str, Any], Path]:
         raise Unusable(f"{place}: {error}, expected TOML; correct that line") from None
     if unknown := set(data) - {"base", "mistake"}:
         raise Unusable(f"{place}: `{min(unknown)}` at the top, expected `base` and [[mistake]] entries; remove it")
-    return data, place
-
-
-def _entries(data: Mapping[str, Any], place: Path) -> Iterator[tuple[Mapping[str, Any], str]]:
     for number, entry in enumerate(data.get("mistake", []), 1):
-        yield entry, f"{place}, `{entry.get('name', f'entry {number}')}`"
+        where = f"{place}, `{entry.get('name', f'entry {number}')}`"
+        for fault in _faults(entry, cases):
+            raise Unusable(f"{where}: {fault}")
+        yield entry, str(data.get("base", "")), where
 
 
 def _faults(entry: Mapping[str, Any], cases: set[str]) -> Iterator[str]:
@@ -175,16 +168,9 @@ def _kernel(entry: Mapping[str, Any], lab_id: str, default: str, root: Path, whe
         source = edited(text, edits, name)
     except BadEdit as problem:
         raise Unusable(f"{where}: {problem}") from None
-    return WrongKernel(
-        lab_id,
-        entry["name"],
-        entry["says"],
-        source,
-        text if edits else None,
-        edits,
-        tuple(entry["names"]),
-        entry.get("hint", ""),
-        tuple(entry.get("fails", ())),
-        tuple(entry.get("out_of_bounds", ())),
-        tuple(entry.get("lines", ())),
-    )
+    said = {
+        key: tuple(value) if isinstance(value, list) else value
+        for key, value in entry.items()
+        if key not in ("base", "edits", "file", "case")
+    }
+    return WrongKernel(lab=lab_id, source=source, base=text if edits else None, edits=edits, **said)
