@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from itertools import pairwise
 
 import torch
@@ -13,20 +14,11 @@ CROW = (0, 2, 2, 5, 6)
 """Four block rows with 2, 0, 3 and 1 blocks."""
 COLUMNS = (1, 3, 0, 2, 3, 1)
 WIDTH = 4 * BLOCK
-
-
-def _indices() -> dict[str, torch.Tensor]:
-    return {
-        "crow_ptr": torch.tensor(CROW, dtype=torch.int32),
-        "col_ptr": torch.tensor(COLUMNS, dtype=torch.int32),
-    }
-
-
-def _find_inputs(generator: torch.Generator) -> Inputs:
-    return {"crow_ptr": _indices()["crow_ptr"]}
-
-
 M = ROWS - 3
+
+
+def _indices(numbers: Sequence[int]) -> torch.Tensor:
+    return torch.tensor(numbers, dtype=torch.int32)
 
 
 def _x_inputs(generator: torch.Generator) -> dict[str, torch.Tensor | int]:
@@ -36,10 +28,6 @@ def _x_inputs(generator: torch.Generator) -> dict[str, torch.Tensor | int]:
 
 def _values(generator: torch.Generator) -> torch.Tensor:
     return normal(generator, len(COLUMNS), BLOCK, BLOCK).to(torch.float16)
-
-
-def _gather_inputs(generator: torch.Generator) -> Inputs:
-    return {**_x_inputs(generator), "col_ptr": _indices()["col_ptr"], "b": 4}
 
 
 def _gathered(inputs: Inputs) -> torch.Tensor:
@@ -62,7 +50,8 @@ def _dot(inputs: Inputs) -> torch.Tensor:
 
 
 def _loop_inputs(generator: torch.Generator) -> Inputs:
-    return {**_x_inputs(generator), "values_ptr": _values(generator), **_indices()}
+    x = _x_inputs(generator)
+    return {**x, "values_ptr": _values(generator), "crow_ptr": _indices(CROW), "col_ptr": _indices(COLUMNS)}
 
 
 def _rows_of_blocks(inputs: Inputs) -> torch.Tensor:
@@ -114,7 +103,7 @@ def harness(crow_ptr, out_ptr):
         tl.store(out_ptr + 2 * block_row, first)
         tl.store(out_ptr + 2 * block_row + 1, last)
 """,
-        inputs=_find_inputs,
+        inputs=lambda generator: {"crow_ptr": _indices(CROW)},
         expected=lambda inputs: torch.stack([tensor(inputs, "crow_ptr")[:-1], tensor(inputs, "crow_ptr")[1:]], dim=1),
     ),
     Step(
@@ -130,7 +119,7 @@ def harness(crow_ptr, out_ptr):
 def harness(x_ptr, M, stride_xm, stride_xk, col_ptr, b, out_ptr):{OFFSETS}
     tile = load_x_tile(x_ptr, col_ptr, b, rows, M, stride_xm, stride_xk, {BLOCK})
 {stored("tile", TILE)}""",
-        inputs=_gather_inputs,
+        inputs=lambda generator: {**_x_inputs(generator), "col_ptr": _indices(COLUMNS), "b": 4},
         expected=_gathered,
     ),
     Step(

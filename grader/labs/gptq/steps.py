@@ -21,14 +21,6 @@ def _integers(generator: torch.Generator, low: int, high: int, *shape: int) -> t
     return torch.randint(low, high, shape, generator=generator)
 
 
-def _unpack_inputs(generator: torch.Generator) -> Inputs:
-    return {"words_ptr": pack_weight(_integers(generator, 0, 16, DEPTH, COLUMNS))}
-
-
-def _unpacked(inputs: Inputs) -> torch.Tensor:
-    return unpack_weight(tensor(inputs, "words_ptr"))
-
-
 def _zeros_inputs(generator: torch.Generator) -> Inputs:
     """Seven groups, in a matrix twice as wide; each stored zero from 0 to 15 is among them."""
     rows = torch.arange(ZERO_ROWS)[:, None]
@@ -37,15 +29,9 @@ def _zeros_inputs(generator: torch.Generator) -> Inputs:
     wide = torch.zeros(len(rows), 2 * packed.shape[1] + 3, dtype=torch.int32)
     view = wide[:, 2 : 2 + 2 * packed.shape[1] : 2]
     view.copy_(packed)
-    return {
-        "zeros_ptr": view,
-        "first_k": FIRST_K,
-        "group_size": GROUP // 2,
-        "K": len(rows) * GROUP // 2,
-        "N": COLUMNS_INSIDE,
-        "stride_zg": view.stride(0),
-        "stride_zn": view.stride(1),
-    }
+    sizes = {"group_size": GROUP // 2, "K": len(rows) * GROUP // 2, "N": COLUMNS_INSIDE}
+    strides = {"stride_zg": view.stride(0), "stride_zn": view.stride(1)}
+    return {"zeros_ptr": view, "first_k": FIRST_K, **sizes, **strides}
 
 
 def _found_zeros(inputs: Inputs) -> torch.Tensor:
@@ -90,21 +76,11 @@ def _loop_inputs(generator: torch.Generator) -> Inputs:
     words = _in_wider_rows(pack_weight(_integers(generator, 0, 16, K, N)))
     scales = _in_wider_rows((0.5 + torch.rand(5, N, generator=generator)).to(torch.float16))
     zeros = _in_wider_rows(pack_zeros(_integers(generator, 1, 17, 5, N)))
-    return {
-        "x_ptr": x,
-        "qweight_ptr": words,
-        "scales_ptr": scales,
-        "zeros_ptr": zeros,
-        "M": M,
-        "N": N,
-        "K": K,
-        "group_size": GROUP,
-        "stride_xm": x.stride(0),
-        "stride_xk": x.stride(1),
-        "stride_wk": words.stride(0),
-        "stride_sg": scales.stride(0),
-        "stride_zg": zeros.stride(0),
-    }
+    tensors = {"x_ptr": x, "qweight_ptr": words, "scales_ptr": scales, "zeros_ptr": zeros}
+    sizes = {"M": M, "N": N, "K": K, "group_size": GROUP}
+    x_strides = {"stride_xm": x.stride(0), "stride_xk": x.stride(1)}
+    row_strides = {"stride_wk": words.stride(0), "stride_sg": scales.stride(0), "stride_zg": zeros.stride(0)}
+    return {**tensors, **sizes, **x_strides, **row_strides}
 
 
 def _loop_weight(inputs: Inputs) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
@@ -151,8 +127,8 @@ STEPS = (
 def harness(words_ptr, out_ptr):{OFFSETS}
     q = unpack_words(tl.load(words_ptr + words[:, None] * {COLUMNS} + columns[None, :]))
 {stored("q", Q)}""",
-        inputs=_unpack_inputs,
-        expected=_unpacked,
+        inputs=lambda generator: {"words_ptr": pack_weight(_integers(generator, 0, 16, DEPTH, COLUMNS))},
+        expected=lambda inputs: unpack_weight(tensor(inputs, "words_ptr")),
     ),
     Step(
         name="zeros",

@@ -9,41 +9,20 @@ from grader.labs.notebook_step import Inputs, Step, apart, normal, padded, store
 
 ROWS, COLUMNS, DEPTH = 16, 32, 64
 WORDS = DEPTH // 8
-
-
-def _nibbles(generator: torch.Generator, K: int) -> torch.Tensor:
-    """int32 [K, COLUMNS] in -8..7, packed into int32 [K / 8, COLUMNS]."""
-    return pack_int4(torch.randint(-8, 8, (K, COLUMNS), generator=generator).to(torch.int32))
-
-
 ROWS_INSIDE, COLUMNS_INSIDE = ROWS - 3, COLUMNS - 5
+
+
+def _words(generator: torch.Generator, K: int, N: int) -> torch.Tensor:
+    """int32 [K / 8, N]: words of any values in -8..7."""
+    return pack_int4(torch.randint(-8, 8, (K, N), generator=generator).to(torch.int32))
 
 
 def _load_inputs(generator: torch.Generator) -> Inputs:
     """Words 8 to 12 lie inside, words 13 to 15 of the tile and its last columns do not; every other column of a wider matrix."""
     K = 2 * DEPTH - 24
-    wide = pack_int4(torch.randint(-8, 8, (K, 3 * COLUMNS), generator=generator).to(torch.int32))
-    words = wide[:, 4 : 4 + 2 * COLUMNS_INSIDE : 2]
-    return {
-        "qweight_ptr": words,
-        "first_k": DEPTH,
-        "K": K,
-        "N": COLUMNS_INSIDE,
-        "stride_wk": words.stride(0),
-        "stride_wn": words.stride(1),
-    }
-
-
-def _loaded(inputs: Inputs) -> torch.Tensor:
-    return padded(tensor(inputs, "qweight_ptr")[WORDS : 2 * WORDS], WORDS, COLUMNS)
-
-
-def _unpack_inputs(generator: torch.Generator) -> Inputs:
-    return {"words_ptr": _nibbles(generator, DEPTH)}
-
-
-def _unpacked(inputs: Inputs) -> torch.Tensor:
-    return unpack_int4(tensor(inputs, "words_ptr")).to(torch.float16)
+    words = _words(generator, K, 3 * COLUMNS)[:, 4 : 4 + 2 * COLUMNS_INSIDE : 2]
+    strides = {"stride_wk": words.stride(0), "stride_wn": words.stride(1)}
+    return {"qweight_ptr": words, "first_k": DEPTH, "K": K, "N": COLUMNS_INSIDE, **strides}
 
 
 def _dot_inputs(generator: torch.Generator) -> Inputs:
@@ -62,7 +41,7 @@ def _loop_inputs(generator: torch.Generator) -> Inputs:
     """K ends in the middle of the third tile, M and N inside theirs; elements of X and rows of words stand apart."""
     M, N, K = ROWS_INSIDE, COLUMNS_INSIDE, 5 * DEPTH // 2
     x = apart(normal(generator, M, K).to(torch.float16))
-    words = pack_int4(torch.randint(-8, 8, (K, N + 8), generator=generator).to(torch.int32))[:, :N]
+    words = _words(generator, K, N + 8)[:, :N]
     strides = {"stride_xm": x.stride(0), "stride_xk": x.stride(1), "stride_wk": N + 8}
     return {"x_ptr": x, "qweight_ptr": words, "M": M, "N": N, "K": K, **strides}
 
@@ -109,7 +88,7 @@ def harness(qweight_ptr, first_k, K, N, stride_wk, stride_wn, out_ptr):{OFFSETS}
 {stored("loaded", LOADED)}""",
         inputs=_load_inputs,
         sizes={"qweight_ptr": ("K // 8", "N")},
-        expected=_loaded,
+        expected=lambda inputs: padded(tensor(inputs, "qweight_ptr")[WORDS : 2 * WORDS], WORDS, COLUMNS),
     ),
     Step(
         name="unpack",
@@ -124,8 +103,8 @@ def harness(qweight_ptr, first_k, K, N, stride_wk, stride_wn, out_ptr):{OFFSETS}
 def harness(words_ptr, out_ptr):{OFFSETS}
     q = unpack_words(tl.load(words_ptr + words[:, None] * {COLUMNS} + columns[None, :]))
 {stored("q", Q)}""",
-        inputs=_unpack_inputs,
-        expected=_unpacked,
+        inputs=lambda generator: {"words_ptr": _words(generator, DEPTH, COLUMNS)},
+        expected=lambda inputs: unpack_int4(tensor(inputs, "words_ptr")).to(torch.float16),
     ),
     Step(
         name="dot",

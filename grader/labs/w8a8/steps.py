@@ -28,12 +28,9 @@ def _quantise_inputs(generator: torch.Generator) -> Inputs:
     return {"x_ptr": x, "scale_ptr": scale.float()}
 
 
-def _ratio(inputs: Inputs) -> torch.Tensor:
-    return tensor(inputs, "x_ptr").double() / tensor(inputs, "scale_ptr").double()[:, None]
-
-
 def _rounded(inputs: Inputs) -> torch.Tensor:
-    return torch.round(_ratio(inputs)).clamp(-128, 127).to(torch.int8)
+    ratio = tensor(inputs, "x_ptr").double() / tensor(inputs, "scale_ptr").double()[:, None]
+    return torch.round(ratio).clamp(-128, 127).to(torch.int8)
 
 
 def _quantised(generator: torch.Generator, *shape: int) -> torch.Tensor:
@@ -43,11 +40,8 @@ def _quantised(generator: torch.Generator, *shape: int) -> torch.Tensor:
 def _dot_inputs(generator: torch.Generator) -> Inputs:
     """Sums that fp32 does not hold."""
     acc = torch.randint(-(2**27), 2**27, (ROWS, COLUMNS), generator=generator).to(torch.int32)
-    return {
-        "q_ptr": _quantised(generator, ROWS, DEPTH),
-        "w_ptr": _quantised(generator, DEPTH, COLUMNS),
-        "acc_ptr": acc,
-    }
+    q, w = _quantised(generator, ROWS, DEPTH), _quantised(generator, DEPTH, COLUMNS)
+    return {"q_ptr": q, "w_ptr": w, "acc_ptr": acc}
 
 
 def _product(inputs: Inputs) -> torch.Tensor:
