@@ -23,28 +23,17 @@ class Guarded:
     tensor: torch.Tensor
     offset: int
 
-    @property
-    def poisoned(self) -> torch.Tensor:
-        """bool per byte of `buffer`: True where no element of the tensor lies."""
-        outside = torch.ones_like(self.buffer, dtype=torch.bool)
-        width = self.tensor.element_size()
-        inside = outside.view(-1, width)
-        torch.as_strided(
-            inside, (*self.tensor.shape, width), (*(s * width for s in self.tensor.stride()), 1), self.offset * width
-        ).fill_(False)
-        return outside
-
-    def strayed(self) -> torch.Tensor:
-        """bool scalar on the buffer's device: whether a byte outside the tensor is no longer poison."""
-        first = self.offset * self.tensor.element_size()
-        end = first + self.tensor.numel() * self.tensor.element_size()
-        if self.tensor.is_contiguous():
-            return (self.buffer[:first] != POISON_BYTE).any() | (self.buffer[end:] != POISON_BYTE).any()
-        return ((self.buffer != POISON_BYTE) & self.poisoned).any()
-
     def overrun(self) -> bool:
-        """`strayed` on the host."""
-        return bool(self.strayed())
+        """Whether a byte outside the tensor is no longer poison."""
+        width = self.tensor.element_size()
+        first = self.offset * width
+        end = first + self.tensor.numel() * width
+        if self.tensor.is_contiguous():
+            return bool((self.buffer[:first] != POISON_BYTE).any() or (self.buffer[end:] != POISON_BYTE).any())
+        changed = self.buffer != POISON_BYTE
+        inside = (*self.tensor.shape, width), (*(step * width for step in self.tensor.stride()), 1)
+        changed.as_strided(*inside, first).fill_(False)
+        return bool(changed.any())
 
 
 def guard(name: str, tensor: torch.Tensor, *, fill: bool = True, device: torch.device | None = None) -> Guarded:

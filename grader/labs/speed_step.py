@@ -7,9 +7,9 @@ is judged by the launch, by the compiled code and by the memory traffic that the
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import Literal, Protocol
+from typing import Any, Literal
 
 from grader.model import BuildFacts, Case, Config, LoopFacts
 
@@ -23,40 +23,8 @@ class Unknown(Exception):
     """A quantity cannot be told of this kernel; the message is one sentence that says why."""
 
 
-class TensorCount(Protocol):
-    """What a launch did to one tensor; grader.traffic says how each number comes about."""
-
-    @property
-    def loaded(self) -> int: ...
-    @property
-    def total_bytes(self) -> int: ...
-    @property
-    def mean_reads(self) -> float: ...
-    @property
-    def mean_readers(self) -> float: ...
-
-
-class RegionCount(Protocol):
-    """Elements of a tensor: along each dimension, the ranges of indices that occur."""
-
-    @property
-    def runs(self) -> Sequence[Sequence[tuple[int, int]]]: ...
-
-
-class ProgramCount(Protocol):
-    """What one program loads of each tensor."""
-
-    @property
-    def reads(self) -> Mapping[str, RegionCount]: ...
-
-
-class TrafficCount(Protocol):
-    """What one launch does to memory. programs: in the order in which a GPU starts them."""
-
-    @property
-    def tensors(self) -> Mapping[str, TensorCount]: ...
-    @property
-    def programs(self) -> Sequence[ProgramCount]: ...
+Traffic = Any
+"""A `grader.traffic.Traffic`: what one launch does to memory. That package knows the labs, so they cannot import it."""
 
 
 @dataclass(frozen=True)
@@ -74,7 +42,7 @@ class ConfigFacts:
     constants: Mapping[str, object] = field(default_factory=dict)
     facts: BuildFacts | None = None
     loop: LoopFacts | None = None
-    traffic: TrafficCount | None = None
+    traffic: Traffic | None = None
     fetched: Callable[[int, int], Mapping[str, int]] | None = None
 
     @property
@@ -103,7 +71,7 @@ class ConfigFacts:
         return self.loop
 
     @property
-    def counted(self) -> TrafficCount:
+    def counted(self) -> Traffic:
         """The traffic of the step's small case."""
         assert self.traffic is not None, "a quantity that needs traffic was asked before it was counted"
         return self.traffic

@@ -168,7 +168,7 @@ def _kernel(entry: Mapping[str, Any], lab_id: str, default: str, root: Path, whe
         source = edited(text, edits, name)
     except BadEdit as problem:
         raise Unusable(f"{where}: {problem}") from None
-    said = {
+    said: dict[str, Any] = {
         key: tuple(value) if isinstance(value, list) else value
         for key, value in entry.items()
         if key not in ("base", "edits", "file", "case")

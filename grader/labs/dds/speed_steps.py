@@ -24,7 +24,7 @@ def _row_tiles(facts: ConfigFacts) -> float:
 
 def _fetched_again(facts: ConfigFacts) -> float:
     """Bytes of X that miss in an L2 with room for half of X, over the bytes of X."""
-    size = facts.counted.tensors["x_ptr"].total_bytes
+    size: int = facts.counted.tensors["x_ptr"].total_bytes
     return facts.missed("x_ptr", ORDER.N // BLOCK, size // 2) / size
 
 

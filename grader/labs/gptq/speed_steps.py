@@ -33,7 +33,8 @@ def _scalings(facts: ConfigFacts) -> float:
 def _tile_reads(facts: ConfigFacts) -> float:
     """How often a tile along K that lies in one group reads a scale."""
     tiles = SMALL.group_size / min(facts.size("BLOCK_K"), SMALL.group_size)
-    return facts.counted.tensors["scales_ptr"].mean_reads / tiles
+    reads: float = facts.counted.tensors["scales_ptr"].mean_reads
+    return reads / tiles
 
 
 READ = counted(lambda facts: facts.counted.tensors["qweight_ptr"].loaded)
@@ -135,10 +136,7 @@ SPEED_STEPS = (
         question="The words of the weight have 8,388,608 bytes. How many of them will each of your programs read, with 1 token, once this "
         "step is done?",
         quantity=launched(lambda facts: facts.case.N * facts.case.K / 2 / facts.programs),
-        demands=(
-            NOT_SPLIT,
-            FILLS_THE_GPU,
-        ),
+        demands=(NOT_SPLIT, FILLS_THE_GPU),
         hint="make BLOCK_N 16, which gives enough programs; so that each of their warps has work, let the warps share K: tl.dot of "
         "[slice, n, k] by [slice, k, m], each slice times its scale, then tl.sum over the slices",
         right="Enough programs, and neither zeroing nor atomics.",

@@ -140,10 +140,7 @@ SPEED_STEPS = (
         question="The weight has 8,388,608 bytes. How many of them will each of your programs read, with 1 token, once this "
         "step is done?",
         quantity=launched(lambda facts: facts.case.N * facts.case.K / 2 / facts.programs),
-        demands=(
-            NOT_SPLIT,
-            FILLS_THE_GPU,
-        ),
+        demands=(NOT_SPLIT, FILLS_THE_GPU),
         hint="make BLOCK_N 16, which gives enough programs; so that each of their warps has work, let the warps share K: tl.dot of "
         "[slice, n, k] by [slice, k, m], then tl.sum over the slices",
         right="Enough programs, and neither zeroing nor atomics.",

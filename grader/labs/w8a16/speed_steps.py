@@ -26,11 +26,7 @@ SPEED_STEPS = (
         question="The weight has 16,777,216 bytes. How many of them will each of your programs read, with 1 token, once this "
         "step is done?",
         quantity=launched(lambda facts: facts.case.N * facts.case.K / facts.programs),
-        demands=(
-            NOT_SPLIT,
-            FILLS_THE_GPU,
-            NO_MATRIX_INSTRUCTION,
-        ),
+        demands=(NOT_SPLIT, FILLS_THE_GPU, NO_MATRIX_INSTRUCTION),
         hint="handle one token separately, `if BLOCK_M == 1:`, with 16 columns per program and steps of 512 along K: the product "
         "element by element, kept in a tile of fp32, and one tl.sum after the loop",
         right="Enough programs, each reading one long stream of weights, and no matrix instruction that multiplies empty rows.",
