@@ -21,16 +21,10 @@ UNITS = (
     ),
     *(
         (
-            1024.0**power / 1000.0**power,
+            base**power / asked**power,
             "Your number is in powers of 1024; the question asks for {unit}, in powers of 1000.",
         )
-        for power in (1, 2, 3)
-    ),
-    *(
-        (
-            1000.0**power / 1024.0**power,
-            "Your number is in powers of 1024; the question asks for {unit}, in powers of 1000.",
-        )
+        for base, asked in ((1024.0, 1000.0), (1000.0, 1024.0))
         for power in (1, 2, 3)
     ),
     (8.0, "Your number is 8 times as large as it should be: bits instead of bytes?"),

@@ -8,6 +8,9 @@ import torch
 from grader.labs import Lab
 from grader.model import NEAR_BOUNDS, Config, ErrorMap, Reference, Verdict
 
+Verdicts = np.ndarray[tuple[int, int], np.dtype[np.uint8]]
+"""The Verdict of each element, or of each cell of elements."""
+
 MAX_CELLS = 256
 """Most cells along a side: a tile of 16 stays visible in a matrix of 4096."""
 
@@ -30,7 +33,7 @@ def error_map(lab: Lab, case: str, config: Config, y: torch.Tensor, reference: R
     )
 
 
-def classify(y: torch.Tensor, reference: Reference) -> np.ndarray[tuple[int, int], np.dtype[np.uint8]]:
+def classify(y: torch.Tensor, reference: Reference) -> Verdicts:
     """The Verdict of each element: uint8 [M, N] on the host."""
     error = (y.double() - reference.y).abs()
     verdicts = torch.full_like(error, Verdict.FAR, dtype=torch.uint8)
@@ -49,11 +52,9 @@ def tile_of(lab: Lab, config: Config) -> tuple[int, int] | None:
     return None
 
 
-def _worst_of(
-    verdicts: np.ndarray[tuple[int, int], np.dtype[np.uint8]], step: tuple[int, int]
-) -> np.ndarray[tuple[int, int], np.dtype[np.uint8]]:
+def _worst_of(verdicts: Verdicts, step: tuple[int, int]) -> Verdicts:
     rows, columns = (-(-size // by) for size, by in zip(verdicts.shape, step, strict=True))
     padded = np.zeros((rows * step[0], columns * step[1]), dtype=np.uint8)
     padded[: verdicts.shape[0], : verdicts.shape[1]] = verdicts
-    worst: np.ndarray[tuple[int, int], np.dtype[np.uint8]] = padded.reshape(rows, step[0], columns, step[1]).max((1, 3))
+    worst: Verdicts = padded.reshape(rows, step[0], columns, step[1]).max((1, 3))
     return worst

@@ -23,7 +23,7 @@ from itertools import pairwise
 import numpy as np
 import torch
 
-from grader.labs import Lab
+from grader.labs import Lab, Launchable
 from grader.labs.tolerance import FP16_UNDERFLOW, U_FP16
 from grader.model import Outcome, Problem, Reference
 
@@ -71,10 +71,9 @@ class Added:
     fault: str = ""
 
 
-def factor(kernel: object) -> str | None:
+def factor(kernel: Launchable) -> str | None:
     """The parameter whose columns are K, as it stands in the contract; None where there is none."""
-    parameters = getattr(kernel, "parameters", ())
-    return next((parameter.name for parameter in parameters if parameter.sizes == FACTOR), None)
+    return next((parameter.name for parameter in kernel.parameters if parameter.sizes == FACTOR), None)
 
 
 def added(lab: Lab, problem: Problem, outcome: Outcome) -> Added | None:
@@ -91,7 +90,7 @@ def added(lab: Lab, problem: Problem, outcome: Outcome) -> Added | None:
     whole = np.zeros(problem.scalars["M"] * problem.scalars["N"], dtype=np.int64)
     try:
         for masks, own in _slices(record):
-            if not any(products.fit(mask, record.place[own], record.value[own]) for mask in masks) and not all(
+            if not any(_fits(products.of(mask), record.place[own], record.value[own]) for mask in masks) and not all(
                 any(products.fit_some(record, part, by) for by in (part, alike)) for part, alike in _parts(record, own)
             ):
                 return Added(1, NOT_TOLD if products.coarse else NOT_ITS_SHARE)
@@ -214,10 +213,6 @@ class _Products:
         self.coarse = False
         """Whether k were sought that additions are too few to tell one by one."""
 
-    def fit(self, mask: np.ndarray, places: np.ndarray, values: np.ndarray) -> bool:
-        """Whether values added to elements of Y are the products of these k, rounded once."""
-        return _fits(self._of(mask), places, values)
-
     def fit_some(self, record: _Record, part: np.ndarray, by: np.ndarray) -> bool:
         """Whether a part of the additions is that of any k, which some of them tell."""
         self.parts += 1
@@ -234,10 +229,11 @@ class _Products:
         mask = self._nearest(record.place[by], record.value[by]) if len(self.solved) < MOST_SOLVED else None
         if mask is None:
             return False
-        self.solved.insert(0, self._of(mask))
+        self.solved.insert(0, self.of(mask))
         return _fits(self.solved[0], places, values)
 
-    def _of(self, mask: np.ndarray) -> Reference:
+    def of(self, mask: np.ndarray) -> Reference:
+        """The reference with X zero but for these k, bool [K]."""
         self.sets += 1
         if self.sets > MOST_SETS:
             raise _TooMuch
