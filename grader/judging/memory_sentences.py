@@ -24,6 +24,8 @@ from grader.model import KernelSource, MemoryFinding, Outcome, Problem
 VERBS = {"load": "reads", "store": "writes", "atomic": "updates"}
 NOUNS = {1: ("element",), 2: ("row", "column"), 3: ("block", "row", "column")}
 MAX_SENTENCES = 6
+Said = dict[tuple[object, ...], tuple[MemoryFinding, list[str]]]
+"""By line and fault, the finding that is told and the cases in which it was made."""
 WORST_FIRST = ("wild", "outside", "past", "gap", "beyond", "race", "mixed", "lanes", "thread", "unwritten", *PROMISES)
 
 
@@ -45,7 +47,7 @@ def sentences(
     right: whether Y is right in every case, so that nothing of what is loaded from outside was needed. alike: whether to tell also of
     programs that store the same number to an element, which does no harm but is work done twice.
     """
-    first: dict[tuple[object, ...], tuple[MemoryFinding, list[str]]] = {}
+    first: Said = {}
     for outcome in outcomes:
         if kernel.hides(outcome.case):
             continue
@@ -65,9 +67,6 @@ def sentences(
         why = (astray or {}).get(finding.line or 0, "")
         texts.append(f"{_sentence(kernel, source, problems[cases[0]], finding, function, why, right=right)} ({where})")
     return tuple(texts)
-
-
-Said = dict[tuple[object, ...], tuple[MemoryFinding, list[str]]]
 
 
 def _causes(found: Said) -> Said:
@@ -96,10 +95,9 @@ def _causes(found: Said) -> Said:
 
 def _order(kernel: Launchable, finding: MemoryFinding) -> tuple[bool, bool, int, bool, int]:
     """Races first; then indices read outside, which lead other accesses astray."""
-    astray = finding.out_of_bounds and _is_index(kernel, finding)
     return (
         finding.fault not in ("race", "mixed", "lanes", "thread"),
-        not astray,
+        not _beside_index(kernel, finding),
         WORST_FIRST.index(finding.fault),
         finding.kind == "load",
         finding.line or 0,
@@ -116,20 +114,20 @@ def _sentence(
     *,
     right: bool,
 ) -> str:
+    place = source.locate(finding.line or 0)
     if finding.promise:
-        return _promise(source, problem, finding)
+        return f"{place}: {_promise(source, problem, finding)}"
     verb, through = VERBS[finding.kind], through_helper(source, finding, function)
     if through is not None:
         line, helper = through
         fact, _ = _fact(kernel, problem, finding)
         step = f"check what {helper} is passed" if masks_anything(source, helper) else f"{helper} has no mask"
         return f"{source.locate(line)}: {helper} {verb} {fact}; {step}"
-    place = source.locate(finding.line) if finding.line is not None else source.path.name
     called = f"; called in {source.locate(finding.callers[0])}" if finding.callers and not function else ""
     meant = replace(finding, meant=()) if astray else finding  # a wrong place does not run over the end of a row
     masked = has_mask(source, finding)
     fact, step = _fact(kernel, problem, meant, masked=masked)
-    if right and finding.out_of_bounds and _is_index(kernel, finding):
+    if right and _beside_index(kernel, finding):
         fact = fact.removesuffix(UNLIKE_INDEX)
         step = f"Y is right without it: {'let the mask leave out' if masked else 'mask'} what lies outside"
     elif right and finding.kind == "load" and finding.fault == "past":
@@ -162,24 +160,21 @@ def _limit(kernel: Launchable, finding: MemoryFinding) -> str:
 
 def _promise(source: KernelSource, problem: Problem, finding: MemoryFinding) -> str:
     """What the compiler was told, and what is so instead."""
-    place = source.locate(finding.line) if finding.line is not None else source.path.name
     sizes = ", ".join(f"{size} = {problem.scalars[size]}" for size in ("M", "N", "K") if size in problem.scalars)
     fact = promise(finding.fault, finding.offset or 0, finding.index, assumed(source, finding))
-    return f"{place}: {fact} ({sizes}); the compiler relies on it: promise only what holds for every size"
+    return f"{fact} ({sizes}); the compiler relies on it: promise only what holds for every size"
 
 
 def _fact(kernel: Launchable, problem: Problem, finding: MemoryFinding, *, masked: bool = False) -> tuple[str, str]:
     """What was accessed that must not be, and what to do about it ("" where the fact says it). masked: the access has a mask."""
     name = finding.tensor.removesuffix("_ptr")
     before = f"{finding.misled.removesuffix('_ptr')} was read out of bounds, and the address comes from that value: fix that read first"
-    if finding.fault == "wild" or len(finding.index) != _dimensions(problem, finding):
-        return "an address outside every tensor", before if finding.misled in _indices(
-            kernel
-        ) else "check its pointer arithmetic"
-    tensor = problem.tensors[finding.tensor]
-    at = ", ".join(str(i) for i in finding.index)
-    element = f"{name}[{at}]"
-    if finding.out_of_bounds and _is_index(kernel, finding):
+    misled = finding.misled in _indices(kernel)
+    tensor = problem.tensors.get(finding.tensor)
+    if finding.fault == "wild" or tensor is None or len(finding.index) != tensor.dim():
+        return "an address outside every tensor", before if misled else "check its pointer arithmetic"
+    element = f"{name}[{', '.join(map(str, finding.index))}]"
+    if _beside_index(kernel, finding):
         last = f"0 to {tensor.numel() - 1}" if tensor.numel() else "none"
         return (
             f"element {finding.index[0]} of {name}, which has {tensor.numel()} ({last}){UNLIKE_INDEX}",
@@ -188,20 +183,18 @@ def _fact(kernel: Launchable, problem: Problem, finding: MemoryFinding, *, maske
     if finding.fault == "beyond" and finding.dimension in range(tensor.dim()):
         return _unmasked(kernel, tensor, name, finding, finding.index, masked=masked)
     if finding.fault in ("past", "gap", "outside", "beyond"):
-        fact, step = _misplaced(tensor, name, finding, masked=masked)
-        return (f"far outside {name}", before) if _led_far_away(kernel, finding) else (fact, step)
+        if misled and abs(finding.offset or 0) >= FAR:
+            return f"far outside {name}", before
+        return _misplaced(tensor, name, finding, masked=masked)
     if finding.fault in ("race", "lanes"):
         return _race(kernel, tensor, name, finding, element, masked=masked)
-    if finding.fault == "thread" and finding.kind != "load":
-        return (
-            f"{element}, which another thread of the same program also stores or loads, perhaps later",
-            "put tl.debug_barrier() between, or store each element once",
-        )
     if finding.fault == "thread":
-        return (
-            f"{element}, which another thread of the same program stores, perhaps later",
-            "put tl.debug_barrier() between the two, or use what was stored instead of loading it",
+        does, step = (
+            ("stores", "put tl.debug_barrier() between the two, or use what was stored instead of loading it")
+            if finding.kind == "load"
+            else ("also stores or loads", "put tl.debug_barrier() between, or store each element once")
         )
+        return f"{element}, which another thread of the same program {does}, perhaps later", step
     if finding.fault == "mixed":
         return f"{element}, to which other programs add", "their order is undefined"
     return f"{element}, which is still uninitialised: Y is zeroed only where a config has SPLIT_K > 1", ""
@@ -211,11 +204,6 @@ UNLIKE_INDEX = ": what is read there is not an index, so everything computed fro
 FAR = 1 << 28
 """Farther than any tensor of a case reaches: as many elements as the number that stands for an index from outside leads away, which
 a multiplication in int32 may have made smaller."""
-
-
-def _led_far_away(kernel: Launchable, finding: MemoryFinding) -> bool:
-    """Whether an address is one that an index from outside leads to, after one was read there."""
-    return finding.misled in _indices(kernel) and finding.offset is not None and abs(finding.offset) >= FAR
 
 
 def _race(
@@ -251,9 +239,9 @@ def _race(
     return f"{element}, which another program writes too{pair}", f"give each program its own tile{adding}"
 
 
-def _is_index(kernel: Launchable, finding: MemoryFinding) -> bool:
-    """Whether the tensor holds numbers that say where to go on."""
-    return finding.tensor in _indices(kernel)
+def _beside_index(kernel: Launchable, finding: MemoryFinding) -> bool:
+    """Whether an access is outside a tensor whose numbers say where to go on."""
+    return finding.out_of_bounds and finding.tensor in _indices(kernel)
 
 
 def _indices(kernel: Launchable) -> list[str]:
@@ -268,7 +256,7 @@ def _unmasked(
     d = finding.dimension or 0
     if tensor.dim() == max(NOUNS):
         return _beyond_blocks(tensor, name, index, d, masked=masked)
-    noun, size = NOUNS.get(tensor.dim(), ("index",) * tensor.dim())[d], tensor.shape[d]
+    noun, size = _noun(tensor, d), tensor.shape[d]
     limit = _limit(kernel, finding) or str(size)
     packed = " (8 elements share a word: element i is in word i // 8)" if limit.endswith(" // 8") else ""
     have = "none" if size == 0 else f"{size} {noun}{'s' if size != 1 else ''}"
@@ -309,9 +297,7 @@ def _beyond_blocks(tensor: torch.Tensor, name: str, index: Sequence[int], d: int
 def _misplaced(tensor: torch.Tensor, name: str, finding: MemoryFinding, *, masked: bool) -> tuple[str, str]:
     """The address is wrong: what was found, what the tensor's elements are, and by which strides the tile moves."""
     own = tuple(tensor.stride())
-    offset = (
-        finding.offset if finding.offset is not None else sum(i * s for i, s in zip(finding.index, own, strict=True))
-    )
+    offset = finding.offset or 0
     shape, strides = " x ".join(map(str, tensor.shape)), " and ".join(map(str, own))
     last = sum((n - 1) * stride for n, stride in zip(tensor.shape, own, strict=True)) if tensor.numel() else -1
     of = f"{name} ({shape})" if tensor.dim() > 1 else name
@@ -320,8 +306,7 @@ def _misplaced(tensor: torch.Tensor, name: str, finding: MemoryFinding, *, maske
     if (
         finding.fault == "past" and 0 <= offset <= last and beside is not None
     ):  # the end of a row, not that of the tensor
-        noun = NOUNS.get(tensor.dim(), ("index",) * tensor.dim())[beside]
-        fact = f"{noun} {finding.index[beside]} of {of}: the tile begins outside"
+        fact = f"{_noun(tensor, beside)} {finding.index[beside]} of {of}: the tile begins outside"
         return fact, "check the tile's offset, the end of the loop and the grid"
     if finding.fault == "past":
         side, turned = "before the first" if offset < 0 else "past the last", _turned(tensor, name, finding)
@@ -359,5 +344,6 @@ def _moves(tensor: torch.Tensor, name: str, finding: MemoryFinding) -> str:
     return f"its tile moves by {' and '.join(map(str, steps))}, but {name}'s strides are {' and '.join(map(str, own))}"
 
 
-def _dimensions(problem: Problem, finding: MemoryFinding) -> int:
-    return problem.tensors[finding.tensor].dim() if finding.tensor in problem.tensors else -1
+def _noun(tensor: torch.Tensor, d: int) -> str:
+    """What sentences call an index along a dimension."""
+    return NOUNS.get(tensor.dim(), ("index",) * tensor.dim())[d]
