@@ -11,7 +11,7 @@ from typing import Literal, Protocol
 
 import torch
 
-from grader.labs.inputs import output_like
+from grader.labs.inputs import laid_out
 from grader.labs.projection import Projected, Stack
 from grader.model import Case, Constant, Parameter, Problem, Reference
 
@@ -155,7 +155,7 @@ class Lab:
 
     def problem(self, case: Case, generator: torch.Generator, device: torch.device) -> Problem:
         """A case made concrete, its inputs drawn from `generator` on `device`."""
-        y = output_like(case.M, case.N, case.y_layout, device)
+        y = laid_out(torch.zeros(case.M, case.N, dtype=torch.float16, device=device), case.y_layout)
         return Problem({**self.inputs(case, generator, device), self.output: y}, self.scalars(case))
 
     def stacked_problem(self, case: Case, stack: Stack, number: int) -> Problem:

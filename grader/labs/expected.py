@@ -6,7 +6,7 @@ A lab defines it as `RELATION` in grader/labs/<id>/relation.py. Without one the 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -110,7 +110,7 @@ class Relation:
     needed: Callable[[Problem], Array] | None = None
     subtracted: tuple[Scale, ...] = ()
     weight: Callable[[Problem], Held] | None = None
-    weight_words: Callable[[Problem, int, int], str] | None = field(default=None)
+    weight_words: Callable[[Problem, int, int], str] | None = None
 
 
 def relation_of(lab_id: str) -> Relation | None:

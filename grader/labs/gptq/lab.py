@@ -5,12 +5,13 @@ from __future__ import annotations
 import torch
 
 from grader.labs.contract import Lab, integers
-from grader.labs.gptq.packing import levels, pack_weight, pack_zeros, spread
+from grader.labs.gptq.packing import levels, pack_zeros, spread
 from grader.labs.inputs import (
     activations,
     laid_out,
     layout_strides,
     normal,
+    pack_int4,
     random_bytes,
     sizes_and_strides,
     timed_activations,
@@ -117,7 +118,7 @@ def inputs(case: Case, generator: torch.Generator, device: torch.device) -> dict
     words_layout, scales_layout, zeros_layout = _layouts(case)
     return {
         "x_ptr": laid_out(activations(case, generator, device), case.x_layout),
-        "qweight_ptr": laid_out(pack_weight(q), words_layout),
+        "qweight_ptr": laid_out(pack_int4(q), words_layout),
         "scales_ptr": laid_out(scales.to(torch.float16), scales_layout),
         "zeros_ptr": laid_out(pack_zeros(zeros), zeros_layout),
     }

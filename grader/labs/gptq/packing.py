@@ -8,11 +8,6 @@ from grader.labs.inputs import pack_int4, unpack_int4
 from grader.model import Problem
 
 
-def pack_weight(q: torch.Tensor) -> torch.Tensor:
-    """Integers [K, N] of 0..15 to int32 words [K/8, N]; element k sits at bits 4 * (k % 8) of word k // 8."""
-    return pack_int4(q)
-
-
 def pack_zeros(zeros: torch.Tensor) -> torch.Tensor:
     """Zero points [G, N] of 1..16 to int32 words [G, N/8]; that of column n, less one, sits at bits 4 * (n % 8)."""
     return pack_int4((zeros - 1).t().contiguous()).t().contiguous()

@@ -20,8 +20,8 @@ from grader.labs.expected import (
     packed_weight,
     refilled,
 )
-from grader.labs.gptq.packing import levels, pack_weight, pack_zeros
-from grader.labs.inputs import normal
+from grader.labs.gptq.packing import levels, pack_zeros
+from grader.labs.inputs import normal, pack_int4
 from grader.model import Problem
 
 SCALES, ZEROS = "scales_ptr", "zeros_ptr"
@@ -94,7 +94,7 @@ def inputs(problem: Problem, generator: torch.Generator) -> Problem:
     q = torch.randint(0, 16, (K, N), generator=generator)
     zeros = torch.randint(1, 17, (groups, N), generator=generator)
     scales = (0.02 + 0.05 * torch.rand(groups, N, generator=generator)).to(torch.float16)
-    return refilled(problem, {"x_ptr": x, "qweight_ptr": pack_weight(q), ZEROS: pack_zeros(zeros), SCALES: scales})
+    return refilled(problem, {"x_ptr": x, "qweight_ptr": pack_int4(q), ZEROS: pack_zeros(zeros), SCALES: scales})
 
 
 RELATION = Relation(

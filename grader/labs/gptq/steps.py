@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import torch
 
-from grader.labs.gptq.packing import pack_weight, pack_zeros, spread, unpack_weight, unpack_zeros
+from grader.labs.gptq.packing import pack_zeros, spread, unpack_weight, unpack_zeros
+from grader.labs.inputs import pack_int4
 from grader.labs.notebook_step import Inputs, Step, apart, normal, padded, stored, tensor
 
 ROWS, COLUMNS, DEPTH, GROUP = 16, 32, 64, 32
@@ -73,7 +74,7 @@ def _loop_inputs(generator: torch.Generator) -> Inputs:
     """Five groups of 32: K ends in the middle of the third tile, M and N inside theirs; rows of every tensor stand apart."""
     M, N, K = ROWS_INSIDE, COLUMNS_INSIDE, 5 * GROUP
     x = apart(normal(generator, M, K).to(torch.float16))
-    words = _in_wider_rows(pack_weight(_integers(generator, 0, 16, K, N)))
+    words = _in_wider_rows(pack_int4(_integers(generator, 0, 16, K, N)))
     scales = _in_wider_rows((0.5 + torch.rand(5, N, generator=generator)).to(torch.float16))
     zeros = _in_wider_rows(pack_zeros(_integers(generator, 1, 17, 5, N)))
     tensors = {"x_ptr": x, "qweight_ptr": words, "scales_ptr": scales, "zeros_ptr": zeros}
@@ -127,7 +128,7 @@ STEPS = (
 def harness(words_ptr, out_ptr):{OFFSETS}
     q = unpack_words(tl.load(words_ptr + words[:, None] * {COLUMNS} + columns[None, :]))
 {stored("q", Q)}""",
-        inputs=lambda generator: {"words_ptr": pack_weight(_integers(generator, 0, 16, DEPTH, COLUMNS))},
+        inputs=lambda generator: {"words_ptr": pack_int4(_integers(generator, 0, 16, DEPTH, COLUMNS))},
         expected=lambda inputs: unpack_weight(tensor(inputs, "words_ptr")),
     ),
     Step(
