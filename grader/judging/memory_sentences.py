@@ -213,30 +213,26 @@ def _race(
     a row into the next."""
     pair = f" (programs {finding.programs[0]} and {finding.programs[1]})" if len(finding.programs) == 2 else ""
     lanes = finding.fault == "lanes"
-    who = "which another element of the same tile is stored to" if lanes else "which another program writes"
-    too = (
-        f"{element}, to which the same call writes another number; which of them remains is undefined" if lanes else ""
-    )
     if finding.kind == "load":
         return f"{element}, which another program writes{pair}", "their order is undefined"
     if len(finding.meant) == tensor.dim() and finding.dimension in range(tensor.dim()):
         fact, step = _unmasked(kernel, tensor, name, finding, finding.meant, masked=masked)
+        who = "which another element of the same tile is stored to" if lanes else "which another program writes"
         return f"{fact}: it lands in {element}, {who}{pair}", step
-    if finding.kind == "atomic" and not lanes:
-        only = 'add with tl.atomic_add alone, without scope="cta", and do not use what it returns'
-        return f"{element}, which another program writes too{pair}; their order is undefined", only
-    moves = _moves(tensor, name, finding)
-    if moves:
-        return too or f"{element}, which another program writes too{pair}", f"the address is wrong: {moves}"
+    fact = f"{element}, which another program writes too{pair}"
     if lanes:
-        return too, "store to each element once: mask the others, or reduce them to one value with tl.sum or tl.max"
-    if finding.kind == "store" and not finding.differs:
-        return (
-            f"{element}, which another program writes too{pair}, with the same number",
-            "give each program tiles of its own",
-        )
+        fact = f"{element}, to which the same call writes another number; which of them remains is undefined"
+    elif finding.kind == "atomic":
+        only = 'add with tl.atomic_add alone, without scope="cta", and do not use what it returns'
+        return f"{fact}; their order is undefined", only
+    if moves := _moves(tensor, name, finding):
+        return fact, f"the address is wrong: {moves}"
+    if lanes:
+        return fact, "store to each element once: mask the others, or reduce them to one value with tl.sum or tl.max"
+    if not finding.differs:
+        return f"{fact}, with the same number", "give each program tiles of its own"
     adding = ", or add with tl.atomic_add" if kernel.split_k else ""
-    return f"{element}, which another program writes too{pair}", f"give each program its own tile{adding}"
+    return fact, f"give each program its own tile{adding}"
 
 
 def _beside_index(kernel: Launchable, finding: MemoryFinding) -> bool:
