@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any, Literal
 
 from grader.model import BuildFacts, Case, Config, LoopFacts
@@ -154,19 +155,8 @@ def shown(value: float) -> str:
     return f"{value:,.0f}" if value == int(value) or value >= 1000 else f"{value:.3g}"
 
 
-def launched(of: Callable[[ConfigFacts], float]) -> Quantity:
-    """A quantity that the launch alone tells."""
-    return Quantity("launch", of)
-
-
-def compiled(of: Callable[[ConfigFacts], float]) -> Quantity:
-    """A quantity that the binary tells."""
-    return Quantity("binary", of)
-
-
-def counted(of: Callable[[ConfigFacts], float]) -> Quantity:
-    """A quantity that the traffic of the small case tells."""
-    return Quantity("traffic", of)
+launched, compiled, counted = partial(Quantity, "launch"), partial(Quantity, "binary"), partial(Quantity, "traffic")
+"""Quantities that the launch alone tells, that the binary does, and that the traffic of the small case does."""
 
 
 def tile_size(facts: ConfigFacts) -> float:
