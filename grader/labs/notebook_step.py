@@ -96,3 +96,42 @@ def apart(values: torch.Tensor) -> torch.Tensor:
     wide = values.new_zeros(rows, 2 * columns + 8)
     wide[:, : 2 * columns : 2] = values
     return wide[:, : 2 * columns : 2]
+
+
+def column_scales(
+    offsets: str, rows: int, columns: int, *, sums: float, divisor: float, raised: float, lowered: float
+) -> Step:
+    """The last step of a kernel whose weight has one scale for each column: the fp32 sums times the scales, as fp16.
+
+    offsets: the first lines of the harness, which name `rows` and `columns`. sums, divisor: how large the sums are, and how small the
+    scales. raised, lowered: factors by which every fourth column's sums are larger, beyond fp16's range, and its scale is smaller.
+    """
+
+    def inputs(generator: torch.Generator) -> Inputs:
+        acc = sums * normal(generator, rows, columns)
+        scales = (torch.rand(columns, generator=generator) + 0.5) / divisor
+        acc[:, ::4] *= raised
+        scales[::4] /= lowered
+        return {"acc_ptr": acc, "scales_ptr": scales.to(torch.float16)}
+
+    def scaled(inputs: Inputs) -> torch.Tensor:
+        return (tensor(inputs, "acc_ptr").double() * tensor(inputs, "scales_ptr").double()[None, :]).to(torch.float16)
+
+    y = f"fp16 [{rows}, {columns}]"
+    return Step(
+        name="epilogue",
+        function="apply_scales",
+        result="y",
+        returns=y,
+        right="One multiplication per element of Y, none in the loop, and no product was rounded before the sum.",
+        hint="convert the scales to fp32, give each column its scale (scales[None, :]), multiply once, end in fp16",
+        harness=f"""
+@triton.jit
+def harness(acc_ptr, scales_ptr, out_ptr):{offsets}
+    acc = tl.load(acc_ptr + rows[:, None] * {columns} + columns[None, :])
+    y = apply_scales(acc, tl.load(scales_ptr + columns))
+{stored("y", y)}""",
+        inputs=inputs,
+        expected=scaled,
+        tolerance=lambda inputs: scaled(inputs).double().abs() * 2.0**-9,
+    )

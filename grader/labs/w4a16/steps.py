@@ -5,7 +5,7 @@ from __future__ import annotations
 import torch
 
 from grader.labs.inputs import pack_int4, unpack_int4
-from grader.labs.notebook_step import Inputs, Step, apart, normal, padded, stored, sum_tolerance, tensor
+from grader.labs.notebook_step import Inputs, Step, apart, column_scales, normal, padded, stored, sum_tolerance, tensor
 
 ROWS, COLUMNS, DEPTH = 16, 32, 64
 WORDS = DEPTH // 8
@@ -51,26 +51,13 @@ def _product(inputs: Inputs) -> torch.Tensor:
     return (tensor(inputs, "x_ptr").double() @ unpack_int4(tensor(inputs, "qweight_ptr")).double()).float()
 
 
-def _scale_inputs(generator: torch.Generator) -> Inputs:
-    """Every fourth column has sums beyond fp16's range, and a scale that brings them back into it."""
-    acc = 50 * normal(generator, ROWS, COLUMNS)
-    scales = (torch.rand(COLUMNS, generator=generator) + 0.5) / 16
-    acc[:, ::4] *= 2**14
-    scales[::4] /= 2**8
-    return {"acc_ptr": acc, "scales_ptr": scales.to(torch.float16)}
-
-
-def _scaled(inputs: Inputs) -> torch.Tensor:
-    return (tensor(inputs, "acc_ptr").double() * tensor(inputs, "scales_ptr").double()[None, :]).to(torch.float16)
-
-
 OFFSETS = f"""
     rows, columns = tl.arange(0, {ROWS}), tl.arange(0, {COLUMNS})
     depth, words = tl.arange(0, {DEPTH}), tl.arange(0, {WORDS})
 """
 
 LOADED, Q = f"int32 [{WORDS}, {COLUMNS}]", f"fp16 [{DEPTH}, {COLUMNS}]"
-ACC, Y = f"fp32 [{ROWS}, {COLUMNS}]", f"fp16 [{ROWS}, {COLUMNS}]"
+ACC = f"fp32 [{ROWS}, {COLUMNS}]"
 
 STEPS = (
     Step(
@@ -141,21 +128,5 @@ def harness(x_ptr, qweight_ptr, M, N, K, stride_xm, stride_xk, stride_wk, out_pt
         expected=lambda inputs: padded(_product(inputs), ROWS, COLUMNS),
         tolerance=lambda inputs: padded(sum_tolerance(_product(inputs)), ROWS, COLUMNS, beyond=float("inf")),
     ),
-    Step(
-        name="epilogue",
-        function="apply_scales",
-        result="y",
-        returns=Y,
-        right="One multiplication per element of Y, none in the loop, and no product was rounded before the sum.",
-        hint="convert the scales to fp32, give each column its scale (scales[None, :]), multiply once, end in fp16",
-        harness=f"""
-@triton.jit
-def harness(acc_ptr, scales_ptr, out_ptr):{OFFSETS}
-    acc = tl.load(acc_ptr + rows[:, None] * {COLUMNS} + columns[None, :])
-    y = apply_scales(acc, tl.load(scales_ptr + columns))
-{stored("y", Y)}""",
-        inputs=_scale_inputs,
-        expected=_scaled,
-        tolerance=lambda inputs: _scaled(inputs).double().abs() * 2.0**-9,
-    ),
+    column_scales(OFFSETS, ROWS, COLUMNS, sums=50, divisor=16, raised=2**14, lowered=2**8),
 )

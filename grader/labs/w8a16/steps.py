@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import torch
 
-from grader.labs.notebook_step import Inputs, Step, apart, normal, padded, stored, sum_tolerance, tensor
+from grader.labs.notebook_step import Inputs, Step, apart, column_scales, normal, padded, stored, sum_tolerance, tensor
 
 ROWS, COLUMNS, DEPTH = 16, 32, 64
 ROWS_INSIDE, COLUMNS_INSIDE = ROWS - 3, COLUMNS - 5
@@ -40,19 +40,6 @@ def _loop_inputs(generator: torch.Generator) -> Inputs:
     return {"x_ptr": x, "qweight_ptr": weight, "M": M, "N": N, "K": K, **strides}
 
 
-def _scale_inputs(generator: torch.Generator) -> Inputs:
-    """Every fourth column has sums beyond fp16's range, and a scale that brings them back into it."""
-    acc = 500 * normal(generator, ROWS, COLUMNS)
-    scales = (torch.rand(COLUMNS, generator=generator) + 0.5) / 64
-    acc[:, ::4] *= 2**11
-    scales[::4] /= 2**6
-    return {"acc_ptr": acc, "scales_ptr": scales.to(torch.float16)}
-
-
-def _scaled(inputs: Inputs) -> torch.Tensor:
-    return (tensor(inputs, "acc_ptr").double() * tensor(inputs, "scales_ptr").double()[None, :]).to(torch.float16)
-
-
 def _one_inputs(generator: torch.Generator) -> Inputs:
     """Positive entries among them, so that a sum in fp16 shows."""
     return {
@@ -66,7 +53,7 @@ OFFSETS = f"""
 """
 TILE_OF_Q = f"tl.load(q_ptr + depth[:, None] * {COLUMNS} + columns[None, :])"
 
-W, ACC, Y = f"fp16 [{DEPTH}, {COLUMNS}]", f"fp32 [{ROWS}, {COLUMNS}]", f"fp16 [{ROWS}, {COLUMNS}]"
+W, ACC = f"fp16 [{DEPTH}, {COLUMNS}]", f"fp32 [{ROWS}, {COLUMNS}]"
 ONE = f"fp32 [{COLUMNS}]"
 
 STEPS = (
@@ -122,23 +109,7 @@ def harness(x_ptr, qweight_ptr, M, N, K, stride_xm, stride_xk, stride_wn, out_pt
             sum_tolerance(_product(inputs, "qweight_ptr"), LEAST), ROWS, COLUMNS, beyond=float("inf")
         ),
     ),
-    Step(
-        name="epilogue",
-        function="apply_scales",
-        result="y",
-        returns=Y,
-        right="One multiplication per element of Y, none in the loop, and no product was rounded before the sum.",
-        hint="convert the scales to fp32, give each column its scale (scales[None, :]), multiply once, end in fp16",
-        harness=f"""
-@triton.jit
-def harness(acc_ptr, scales_ptr, out_ptr):{OFFSETS}
-    acc = tl.load(acc_ptr + rows[:, None] * {COLUMNS} + columns[None, :])
-    y = apply_scales(acc, tl.load(scales_ptr + columns))
-{stored("y", Y)}""",
-        inputs=_scale_inputs,
-        expected=_scaled,
-        tolerance=lambda inputs: _scaled(inputs).double().abs() * 2.0**-9,
-    ),
+    column_scales(OFFSETS, ROWS, COLUMNS, sums=500, divisor=64, raised=2**11, lowered=2**6),
     Step(
         name="one",
         function="multiply_one",
