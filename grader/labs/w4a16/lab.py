@@ -69,11 +69,6 @@ SPEED_CASES = (
 )
 
 
-def scalars(case: Case) -> dict[str, int]:
-    """Sizes and strides of a case, in elements."""
-    return sizes_and_strides(case, wk_wn=layout_strides(case.K // 8, case.N, _words_layout(case)))
-
-
 def _words_layout(case: Case) -> str:
     return "column_slice" if case.w == "nibbles" else "contiguous"
 
@@ -169,7 +164,7 @@ LAB = Lab(
     ),
     cases=CASES,
     speed_cases=SPEED_CASES,
-    scalars=scalars,
+    scalars=lambda case: sizes_and_strides(case, wk_wn=layout_strides(case.K // 8, case.N, _words_layout(case))),
     inputs=inputs,
     reference=reference,
     baseline_weight=lambda problem: dequantised(problem).to(torch.float16),

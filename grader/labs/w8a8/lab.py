@@ -68,11 +68,6 @@ SPEED_CASES = (
 )
 
 
-def scalars(case: Case) -> dict[str, int]:
-    """Sizes and strides of a case, in elements."""
-    return sizes_and_strides(case, wk_wn=(1, case.K))
-
-
 def inputs(case: Case, generator: torch.Generator, device: torch.device) -> dict[str, torch.Tensor]:
     """x fp16 [M, K]; qweight int8, the [K, N] view of a stored [N, K]; scales fp32 [M] and [N]."""
     w = normal(generator, case.N, case.K, device=device)
@@ -189,7 +184,7 @@ LAB = Lab(
     ),
     cases=CASES,
     speed_cases=SPEED_CASES,
-    scalars=scalars,
+    scalars=lambda case: sizes_and_strides(case, wk_wn=(1, case.K)),
     inputs=inputs,
     reference=reference,
     baseline_weight=baseline_weight,
