@@ -78,7 +78,8 @@ def _mistakes(posed: Posed) -> list[_Mistake]:
     if posed.factor is not None:
         return mistakes
     tolerance = min(max(posed.tolerance, 1e-9), 0.01)
-    if _of_bytes(posed.unit) and posed.tolerance:
+    of_bytes = "byte" in posed.unit or posed.unit.endswith("B")
+    if of_bytes and posed.tolerance:
         mistakes += [
             _Mistake(
                 factor * posed.answer,
@@ -100,10 +101,6 @@ def wanted(posed: Posed) -> str:
     allowed = exactly if posed.factor is None else f"within a factor of {posed.factor:g}"
     unit = f" {'of' if posed.unit in COUNTED else 'in'} {posed.unit}" if posed.unit else ""
     return f"a number{unit}, {allowed}"
-
-
-def _of_bytes(unit: str) -> bool:
-    return "byte" in unit or unit.endswith("B")
 
 
 def _binary(unit: str) -> list[tuple[float, str]]:

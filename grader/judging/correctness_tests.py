@@ -110,11 +110,9 @@ def _memory_verdict(
         return "failed", f"the kernel {fault.fault} (in `{fault.case}`, config {fault.config})"
     ended, unseen = sum(outcome.status == "ran" for outcome in watched), _unseen(outcomes, watched, sanitized)
     said = [f"every access inside its tensor in {ended} launches"] if ended else []
-    said += (
-        [f"every access inside an allocation in {len(sanitized)} launches, as compute-sanitizer saw on the GPU"]
-        if sanitized
-        else []
-    )
+    if sanitized:
+        seen = f"{len(sanitized)} launches, as compute-sanitizer saw on the GPU"
+        said.append(f"every access inside an allocation in {seen}")
     if unseen:
         said.append(_not_seen(unseen, outcomes, watched))
     return "passed" if ended or sanitized else "skipped", "; ".join(said) or "no launch could be checked here"
@@ -150,12 +148,9 @@ def _unfinished(watched: Sequence[Outcome]) -> str:
         return ""
     begun = [outcome for outcome in unfinished if outcome.status != "refused" and not outcome.not_run]
     others = len(unfinished) - len(begun)
-    said = (
-        [f"{len(begun)} of {len(watched) - others} launches did not finish, the first in {begun[0].case}"]
-        if begun
-        else []
-    )
-    said += (
-        [f"{others} {'more ' if begun else ''}launch{'es were' if others > 1 else ' was'} not made"] if others else []
-    )
+    said = []
+    if begun:
+        said.append(f"{len(begun)} of {len(watched) - others} launches did not finish, the first in {begun[0].case}")
+    if others:
+        said.append(f"{others} {'more ' if begun else ''}launch{'es were' if others > 1 else ' was'} not made")
     return f"{', and '.join(said)}: what else they access is unknown"
