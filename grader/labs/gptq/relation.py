@@ -6,6 +6,8 @@ into the weight or into a partial sum. What counts is what an element of X is mu
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import numpy as np
 import torch
 
@@ -29,37 +31,28 @@ ROUNDING = 2e-3
 """How far fp16 may take a weight off, in units of its parts q s and (z + 1) s."""
 
 
-def scale_at(problem: Problem, m: Array, n: Array, k: Array) -> Array:
-    """Offset of the scale of element k of column n."""
-    s = problem.scalars
-    found: Array = k // s["group_size"] * s["stride_sg"] + n * s["stride_sn"]
-    return found
+def _by_group(
+    tensor: str,
+    strides: tuple[str, str],
+    columns: int,
+    numbers: Callable[[Problem, int, int], tuple[float, ...]] | None = None,
+) -> Scale:
+    """A tensor with a row for each group along K, of which an element belongs to so many columns of the weight."""
 
+    def at(problem: Problem, m: Array, n: Array, k: Array) -> Array:
+        along_row, along_column = (problem.scalars[name] for name in strides)
+        found: Array = k // problem.scalars["group_size"] * along_row + n // columns * along_column
+        return found
 
-def zero_at(problem: Problem, m: Array, n: Array, k: Array) -> Array:
-    """Offset of the word that its zero point is in."""
-    s = problem.scalars
-    found: Array = k // s["group_size"] * s["stride_zg"] + n // 8 * s["stride_zn"]
-    return found
+    def words(problem: Problem, offset: int) -> str:
+        along_row, along_column = (problem.scalars[name] for name in strides)
+        if along_row >= along_column:
+            row, column = offset // along_row, offset % along_row // along_column
+        else:
+            row, column = offset % along_column // along_row, offset // along_column
+        return f"{tensor.removesuffix('_ptr')}[{row}, {column}]"
 
-
-def _named(tensor: str, row: str, column: str, problem: Problem, offset: int) -> str:
-    along_row, along_column = problem.scalars[row], problem.scalars[column]
-    if along_row >= along_column:
-        place = divmod(offset, along_row)[0], offset % along_row // along_column
-    else:
-        place = offset % along_column // along_row, offset // along_column
-    return f"{tensor.removesuffix('_ptr')}[{place[0]}, {place[1]}]"
-
-
-def scale_words(problem: Problem, offset: int) -> str:
-    """An element of scales by its group and column."""
-    return _named(SCALES, "stride_sg", "stride_sn", problem, offset)
-
-
-def zero_words(problem: Problem, offset: int) -> str:
-    """A word of zeros by its group and its number."""
-    return _named(ZEROS, "stride_zg", "stride_zn", problem, offset)
+    return Scale(tensor, at, words, numbers)
 
 
 def unsigned_nibble(problem: Problem, n: Array, k: Array, used: Used) -> Held:
@@ -100,10 +93,10 @@ def inputs(problem: Problem, generator: torch.Generator) -> Problem:
 RELATION = Relation(
     left=fp16_activations(),
     right=packed_weight(unsigned_nibble),
-    scales=(Scale(SCALES, scale_at, scale_words),),
+    scales=(_by_group(SCALES, ("stride_sg", "stride_sn"), 1),),
     inputs=inputs,
     first=("groups_of_32", "all_tails"),
-    subtracted=(Scale(ZEROS, zero_at, zero_words, zero_points),),
+    subtracted=(_by_group(ZEROS, ("stride_zg", "stride_zn"), 8, zero_points),),
     weight=weight,
     weight_words=weight_words,
 )
