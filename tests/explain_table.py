@@ -37,8 +37,7 @@ from grader.labs import get_lab
 from grader.labs.problems import make_problem
 from grader.labs.wrong_kernels import alternatives
 from grader.model import Refusal, Report
-from grader.pipeline.grading import launch_pairs
-from grader.pipeline.lab_report import lab_report
+from grader.pipeline.grading import lab_report, launch_pairs
 from grader.reading import read
 from grader.reporting.document import document
 from grader.running.cpu import InterpretOptions, interpret

@@ -27,8 +27,7 @@ from grader.judging.scoring import score
 from grader.labs import Lab, all_labs, get_lab
 from grader.labs.problems import make_problem
 from grader.model import Device, KernelBundle, KernelSource, LabReport, Outcome
-from grader.pipeline.grading import launch_pairs
-from grader.pipeline.lab_report import reinterpreter
+from grader.pipeline.grading import launch_pairs, reinterpreter
 from grader.running.cpu import InterpretOptions, interpret
 from tests.submissions import exploits, mistakes, source_of, styles
 

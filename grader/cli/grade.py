@@ -109,9 +109,7 @@ def watch(
     path: Work,
     lab: Labs = None,
     device: DeviceOption = "auto",
-    seed: Annotated[
-        int | None, typer.Option(help="Seed of the correctness inputs (default: always the same).")
-    ] = WATCH_SEED,
+    seed: Annotated[int, typer.Option(help="Seed of the correctness inputs (default: always the same).")] = WATCH_SEED,
     jobs: Jobs = None,
     html_file: Annotated[Path | None, typer.Option("--html", help="Keep this HTML page up to date.")] = None,
 ) -> None:

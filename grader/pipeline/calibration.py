@@ -11,13 +11,14 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from grader.building import BuildOptions, assignments, build
+from grader.building import BuildOptions, build
 from grader.judging.checking import check
 from grader.judging.ratios import ratio
 from grader.judging.rubric import SOLUTION, Tier, rung_of, slug
 from grader.labs import Lab
 from grader.labs.problems import make_problem
 from grader.model import Device, KernelBundle, Refusal, SpeedSample
+from grader.pipeline.grading import launch_pairs
 from grader.reading import read
 from grader.running.cuda import CudaRunner
 from grader.unusable import Unusable
@@ -216,8 +217,7 @@ def _build(path: Path, lab: Lab, device: Device, jobs: int, listen: Listener) ->
 
 def _check(lab: Lab, rung: str, bundle: KernelBundle, runner: CudaRunner) -> None:
     """Raises Unusable for a case that is wrong. A step of the ladder may be refused: what a compiler cannot build is not timed."""
-    pairs = [(case, config) for case, configs in assignments(lab, bundle).items() for config in configs]
-    for outcome in runner.correctness(lab, bundle, pairs, seed=0):
+    for outcome in runner.correctness(lab, bundle, launch_pairs(lab, bundle), seed=0):
         problem = make_problem(lab, lab.case(outcome.case), 0)
         finding = check(lab, problem, outcome, bundle)
         if not finding.ok and (rung == SOLUTION or outcome.status != "refused"):

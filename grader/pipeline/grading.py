@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 import os
 import secrets
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor, as_completed, wait
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, replace
@@ -17,7 +18,11 @@ from typing import TYPE_CHECKING
 import torch
 
 from grader.building import BinaryCache, BuildOptions, Scope, assignments, build, with_binaries
-from grader.judging.judge import Launched, Terms
+from grader.diagnosis.explaining import Failure
+from grader.diagnosis.reasons import reasons
+from grader.judging.checking import Finding
+from grader.judging.judge import Launched, Pair, Reinterpret, Terms, judge
+from grader.judging.judged import Reasons
 from grader.judging.rubric import load_rubric, load_tiers
 from grader.judging.scoring import facts_of, refused
 from grader.labs import Lab
@@ -36,7 +41,6 @@ from grader.model import (
     SpeedSample,
     Submission,
 )
-from grader.pipeline.lab_report import lab_report
 from grader.pipeline.progress import Listener, Progress, no_listener
 from grader.reading import read
 from grader.reporting.profile_texts import build_texts, profile_texts
@@ -239,7 +243,7 @@ def _interpreted(built: BuiltKernel | LabReport, options: GradeOptions, listen: 
         return lambda: built
     lab, how = built.lab, options.interpreting(options.cores)
     pairs = launch_pairs(lab, built.bundle, compiled=bool(built.bundle.working))
-    outcomes = built.interpret(pairs, how, _Counter(lab, len(pairs), listen))
+    outcomes = built.interpret(pairs, how, _counter(lab, len(pairs), listen))
     launched = Launched(lab, built.source, built.bundle, built.problems, outcomes, outcomes)
     terms = Terms(load_rubric(), None, options.capabilities, built.seed)
 
@@ -259,27 +263,30 @@ def _grade_on_gpu(
     device, count = options.device, max(1, len(labs))
     how = replace(gpu_build_options(device, max(1, options.cores // 2), options.confined), cache=options.cache)
     with one_thread(), CudaRunner() as runner, ThreadPoolExecutor(max_workers=3 * count) as pool:
-        builds: dict[str, Future[KernelBundle | Refusal]] = {
-            lab.id: pool.submit(build_lab, lab, submission.labs[lab.id], how, listen) for lab in labs
-        }
-        reports: dict[str, LabReport] = {}
-        judged: dict[str, Future[LabReport]] = {}
+        builds = {pool.submit(build_lab, lab, submission.labs[lab.id], how, listen): lab for lab in labs}
         terms = gpu_terms(device, seed)
-        for lab in _as_built(labs, builds):
-            built = built_or_refused(lab, submission.labs[lab.id], builds[lab.id].result(), seed, gpu=True)
+
+        def watch(built: BuiltKernel) -> list[Outcome]:
+            wait(builds)  # the GPU waits for builds, so they come first
+            return watch_memory(built, options)
+
+        def judged(built: BuiltKernel, run: GpuRun, watched: Future[list[Outcome]]) -> LabReport:
+            report = judge_gpu_run(built, run, watched.result(), terms, InterpretOptions(1))
+            listen(Progress(built.lab.id, "score", points=report.points))
+            return report
+
+        reports: dict[str, LabReport | Future[LabReport]] = {}
+        for build in as_completed(builds):
+            lab = builds[build]
+            built = built_or_refused(lab, submission.labs[lab.id], build.result(), seed, gpu=True)
             if isinstance(built, LabReport):
                 reports[lab.id] = built
                 continue
-            watched = pool.submit(_watch_after, builds.values(), built, options)
+            watched = pool.submit(watch, built)
             run = run_on_gpu(runner, built, device, listen, profile=options.profile)
-            judged[lab.id] = pool.submit(_judged_after, watched, built, run, terms, listen)
-        return {lab.id: reports[lab.id] if lab.id in reports else judged[lab.id].result() for lab in labs}
-
-
-def _as_built(labs: Sequence[Lab], builds: Mapping[str, Future[KernelBundle | Refusal]]) -> Iterator[Lab]:
-    """The labs, in the order in which their builds finish."""
-    lab_of = {builds[lab.id]: lab for lab in labs}
-    return (lab_of[build] for build in as_completed(lab_of))
+            reports[lab.id] = pool.submit(judged, built, run, watched)
+        found = {lab.id: reports[lab.id] for lab in labs}
+        return {lab_id: one if isinstance(one, LabReport) else one.result() for lab_id, one in found.items()}
 
 
 @dataclass(frozen=True)
@@ -324,7 +331,7 @@ def run_on_gpu(
     lab, bundle, seed = built.lab, built.bundle, built.seed
     pairs = launch_pairs(lab, bundle)
     public = [pair for pair in pairs if not lab.hides(pair[0])]
-    ran = _Counter(lab, len(pairs), listen)
+    ran = _counter(lab, len(pairs), listen)
     outcomes = runner.correctness(lab, bundle, public, seed, ran)
     tiers = load_tiers(device.name, device.capability)
     boundaries = {case.name: tiers.boundaries(lab.id, case.name) for case in lab.speed_cases}
@@ -362,22 +369,6 @@ def watch_memory(built: BuiltKernel, options: GradeOptions) -> list[Outcome]:
     return built.interpret(pairs, options.interpreting(max(1, options.cores - 1)))
 
 
-def _watch_after(
-    builds: Iterable[Future[KernelBundle | Refusal]], built: BuiltKernel, options: GradeOptions
-) -> list[Outcome]:
-    """`watch_memory` once everything is built: the GPU waits for builds, so they come first."""
-    wait(builds)
-    return watch_memory(built, options)
-
-
-def _judged_after(
-    watched: Future[list[Outcome]], built: BuiltKernel, run: GpuRun, terms: Terms, listen: Listener
-) -> LabReport:
-    report = judge_gpu_run(built, run, watched.result(), terms, InterpretOptions(1))
-    listen(Progress(built.lab.id, "score", points=report.points))
-    return report
-
-
 def gpu_terms(device: Device, seed: int) -> Terms:
     """What a lab that ran on this GPU is judged by."""
     assert device.capability is not None
@@ -412,15 +403,10 @@ def _with_interpreted(
     return tuple(interpreted.get((one.case, one.config), one) if one.not_run else one for one in outcomes)
 
 
-class _Counter:
+def _counter(lab: Lab, total: int, listen: Listener) -> Callable[[Outcome], None]:
     """Tells the listener how many launches are done."""
-
-    def __init__(self, lab: Lab, total: int, listen: Listener) -> None:
-        self.lab, self.total, self.listen, self.done = lab, total, listen, 0
-
-    def __call__(self, outcome: Outcome) -> None:
-        self.done += 1
-        self.listen(Progress(self.lab.id, "run", self.done, self.total, outcome.case))
+    done = itertools.count(1)
+    return lambda outcome: listen(Progress(lab.id, "run", next(done), total, outcome.case))
 
 
 def launch_pairs(lab: Lab, bundle: KernelBundle, *, compiled: bool = True) -> list[tuple[str, int]]:
@@ -428,3 +414,34 @@ def launch_pairs(lab: Lab, bundle: KernelBundle, *, compiled: bool = True) -> li
     assigned = assignments(lab, bundle, compiled=compiled)
     pairs = [(case, config) for case, configs in assigned.items() for config in configs]
     return sorted(pairs, key=lambda pair: lab.case(pair[0]).hidden)
+
+
+def lab_report(
+    launched: Launched,
+    terms: Terms,
+    how: InterpretOptions,
+    *,
+    checked: Sequence[Finding] | None = None,
+) -> LabReport:
+    """The report of one lab. Needs no GPU.
+
+    how: for launches on the interpreter. checked: the findings, where they are known already.
+    """
+
+    def explain(findings: Sequence[Finding]) -> Reasons:
+        one = launched
+        return reasons(Failure(one.lab, one.source, one.bundle, one.problems, one.outcomes, findings, one.watched, how))
+
+    return judge(launched, terms, reinterpreter(launched, how), explain, checked)
+
+
+def reinterpreter(launched: Launched, how: InterpretOptions) -> Reinterpret:
+    """How launches of this kernel are interpreted again."""
+
+    def reinterpret(
+        pairs: Sequence[Pair], *, shuffled: int | None = None, poison_masked: bool = False
+    ) -> list[Outcome]:
+        options = replace(how, shuffled=shuffled, poison_masked=poison_masked)
+        return interpret(launched.lab, launched.source, launched.bundle, launched.problems, pairs, options)
+
+    return reinterpret

@@ -9,18 +9,17 @@ from grader.model import LabReport, Report
 from grader.running.cpu import InterpretOptions
 from grader.traffic import Traffic, Uncounted, count_tiles
 
+JOBS = 2
 SECONDS = 5.0
 """CPU time of one launch; a kernel that takes longer has no picture."""
 
 
-def counted(report: Report, jobs: int = 2) -> dict[str, Traffic]:
+def counted(report: Report) -> dict[str, Traffic]:
     """By lab id the traffic of each kernel that is right, on a few tiles of its first config."""
     right = [lab for lab in report.labs.values() if _right(lab)]
-    if not right:
-        return {}
-    with ThreadPoolExecutor(max(1, min(jobs, len(right)))) as pool:
-        found = dict(zip([lab.lab_id for lab in right], pool.map(_count, right), strict=True))
-    return {lab_id: traffic for lab_id, traffic in found.items() if isinstance(traffic, Traffic) and not traffic.wrong}
+    with ThreadPoolExecutor(JOBS) as pool:
+        found = zip(right, pool.map(_count, right), strict=True)
+        return {lab.lab_id: one for lab, one in found if isinstance(one, Traffic) and not one.wrong}
 
 
 def _right(lab: LabReport) -> bool:

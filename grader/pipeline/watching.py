@@ -6,10 +6,9 @@ failure as soon as it is seen. What takes longer, compiling every config or a GP
 
 from __future__ import annotations
 
-import secrets
 import threading
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
@@ -23,13 +22,12 @@ from grader.judging.scoring import refused
 from grader.labs import Lab
 from grader.labs.problems import make_problem
 from grader.model import KernelBundle, KernelSource, LabReport, Outcome, Problem, Refusal, Report, Submission
-from grader.pipeline.grading import GradeOptions, grade, launch_pairs, one_thread
-from grader.pipeline.lab_report import lab_report
+from grader.pipeline.grading import GradeOptions, grade, lab_report, launch_pairs, one_thread
 from grader.reading import UnusablePath, read
 from grader.reading.files import is_source
 from grader.reporting.compact import Lines
 from grader.running.cpu import InterpretOptions, interpret
-from grader.sandbox import Sandbox, Session, prewarm
+from grader.sandbox import Session, prewarm
 
 POLL_SECONDS = 0.2
 SO_FAR_SECONDS = 2.5
@@ -46,23 +44,23 @@ Known = dict[Pair, tuple[Outcome, Finding]]
 
 @dataclass
 class Watch:
-    """One session. `options.device` "cuda": the GPU grades after the interpreter has given its answer."""
+    """One session. `options` has a seed; its device "cuda": the GPU grades after the interpreter has given its answer.
+
+    reports: the last final one of each lab.
+    """
 
     path: Path
     labs: Sequence[Lab]
     options: GradeOptions
     listener: Lines
     all_labs: bool = False
+    reports: dict[str, LabReport] = field(default_factory=dict)
     _seen: dict[str, str] = field(default_factory=dict)
-    _reports: dict[str, LabReport] = field(default_factory=dict)
     _problems: dict[tuple[str, str], Problem] = field(default_factory=dict)
 
     def run(self) -> None:
         """Watches until KeyboardInterrupt. Raises UnusablePath when there is nothing at first."""
         read(self.path, self.labs, all_labs=self.all_labs)
-        self.options = replace(
-            self.options, seed=secrets.randbits(48) if self.options.seed is None else self.options.seed
-        )
         prewarm(confined=self.options.confined)
         session = Session()
         with one_thread():
@@ -120,18 +118,6 @@ class Watch:
             self._problems[key] = make_problem(lab, lab.case(case), self.options.seed)
         return self._problems[key]
 
-    def publish(self, submission: Submission, report: LabReport, seconds: float, *, final: bool) -> None:
-        """Tells the listener of a lab's report, and of the whole when it is final."""
-        self.listener.answer(report, seconds, final=final)
-        if not final:
-            return
-        self._reports[report.lab_id] = report
-        labs = {lab.id: self._reports[lab.id] for lab in self.labs if lab.id in self._reports}
-        assert self.options.seed is not None
-        self.listener.whole(
-            Report(submission.name, self.options.device, self.options.seed, labs, submission.notes, seconds)
-        )
-
 
 def stamp_of(path: Path) -> Stamp:
     """What changes when somebody saves: names, sizes and times of the file or of the folder's .py and .ipynb."""
@@ -148,24 +134,21 @@ def stamp_of(path: Path) -> Stamp:
     return tuple(found)
 
 
-class _Round:
+class _Round(threading.Thread):
     """Grades the labs that changed, one after another, in a thread of its own; can be cancelled at any time."""
 
     def __init__(self, watch: Watch, session: Session, submission: Submission, labs: Sequence[Lab]) -> None:
+        super().__init__(daemon=True, name="watch-round")
         self.watch, self.session, self.submission, self.labs = watch, session, submission, labs
         self.stopped = threading.Event()
-        self.thread = threading.Thread(target=self._run, daemon=True, name="watch-round")
-
-    def start(self) -> None:
-        self.thread.start()
 
     def cancel(self) -> None:
         """Ends what runs and waits for the thread; nothing of this round is reported afterwards."""
         self.stopped.set()
         self.session.end()
-        self.thread.join(timeout=10)
+        self.join(timeout=10)
 
-    def _run(self) -> None:
+    def run(self) -> None:
         try:
             self._grade()
         except Exception as error:
@@ -180,7 +163,7 @@ class _Round:
             started = time.monotonic()
             source = self.submission.labs[lab.id]
             if isinstance(source, Refusal):
-                self._publish(self._refused(lab, source), started, final=True)
+                self._refuse(lab, source, started)
                 continue
             self.watch.listener.began(lab.id, source)
             result = self._first_answer(lab, source, started)
@@ -193,24 +176,36 @@ class _Round:
             self.watch.listener.ready([lab.id for lab in self.labs])
 
     def _publish(self, report: LabReport, started: float, *, final: bool) -> None:
-        if not self.stopped.is_set():
-            self.watch.publish(self.submission, report, time.monotonic() - started, final=final)
+        """Tells the listener of a lab's report, and of the whole when it is final."""
+        if self.stopped.is_set():
+            return
+        watch, name, notes = self.watch, self.submission.name, self.submission.notes
+        seconds = time.monotonic() - started
+        watch.listener.answer(report, seconds, final=final)
+        if final:
+            watch.reports[report.lab_id] = report
+            labs = {lab.id: watch.reports[lab.id] for lab in watch.labs if lab.id in watch.reports}
+            watch.listener.whole(Report(name, watch.options.device, watch.options.seed, labs, notes, seconds))
 
-    def _refused(self, lab: Lab, refusal: Refusal, source: KernelSource | None = None) -> LabReport:
-        gpu = self.watch.options.device.kind == "cuda"
-        return refused(lab, refusal, source, gpu=gpu)
+    def _refuse(self, lab: Lab, refusal: Refusal, started: float, source: KernelSource | None = None) -> None:
+        report = refused(lab, refusal, source, gpu=self.watch.options.device.kind == "cuda")
+        self._publish(report, started, final=True)
 
-    def _build_options(self, start: Callable[..., Sandbox]) -> BuildOptions:
-        options = self.watch.options
+    def _building(self) -> BuildOptions:
+        options, start, stopped = self.watch.options, self.session.start, self.stopped.is_set
         return BuildOptions(
-            options.capabilities, "check", options.cores, options.confined, start, self.stopped.is_set, options.cache
+            options.capabilities, "check", options.cores, options.confined, start, stopped, options.cache
         )
+
+    def _interpreting(self, cores: int) -> InterpretOptions:
+        options, start, stopped = self.watch.options, self.session.start, self.stopped.is_set
+        return InterpretOptions(cores, options.confined, options.case_seconds, start, stopped)
 
     def _first_answer(self, lab: Lab, source: KernelSource, started: float) -> tuple[KernelBundle, Known] | None:
         """The interpreter's verdict as if every config that Triton's front end reads compiled; None when none can be launched."""
-        bundle = read_by_triton(lab, source, self._build_options(self.session.start))
+        bundle = read_by_triton(lab, source, self._building())
         if isinstance(bundle, Refusal):
-            self._publish(self._refused(lab, bundle, source), started, final=True)
+            self._refuse(lab, bundle, started, source)
             return None
         outcomes = self._interpret(lab, source, bundle, launch_pairs(lab, bundle, compiled=False), {}, aloud=True)
         self._publish(self._scored(lab, source, bundle, outcomes, ()), started, final=False)
@@ -224,11 +219,11 @@ class _Round:
             report = grade(self.watch.path, [lab], options).labs[lab.id]
             self._publish(report, started, final=True)
             return
-        built = compile_described(lab, source, replace(bundle, failures=()), self._build_options(self.session.start))
+        built = compile_described(lab, source, replace(bundle, failures=()), self._building())
         if self.stopped.is_set():
             return
         if isinstance(built, Refusal):
-            self._publish(self._refused(lab, built, source), started, final=True)
+            self._refuse(lab, built, started, source)
             return
         known = self._interpret(lab, source, built, launch_pairs(lab, built, compiled=True), outcomes, aloud=False)
         self._publish(self._scored(lab, source, built, known, options.capabilities), started, final=True)
@@ -237,7 +232,6 @@ class _Round:
         self, lab: Lab, source: KernelSource, bundle: KernelBundle, pairs: Sequence[Pair], known: Known, *, aloud: bool
     ) -> Known:
         """What the pairs give, smallest problems first; what is known already is not run again."""
-        options = self.watch.options
         missing = sorted((pair for pair in pairs if pair not in known), key=partial(_size, lab))
         problems = {case: self.watch.problem(lab, case) for case, _ in missing}
         found = dict(known)
@@ -258,11 +252,9 @@ class _Round:
                 right = sum(known_finding.ok for _, known_finding in found.values())
                 self.watch.listener.so_far(lab.id, right, len(found), len(pairs))
 
-        chosen = InterpretOptions(
-            options.cores, options.confined, options.case_seconds, self.session.start, self.stopped.is_set
-        )
         if missing:
-            interpret(lab, source, bundle, problems, missing, chosen, heard)
+            how = self._interpreting(self.watch.options.cores)
+            interpret(lab, source, bundle, problems, missing, how, heard)
         return {pair: found[pair] for pair in pairs}
 
     def _scored(
@@ -271,10 +263,9 @@ class _Round:
         outcomes = [outcome for outcome, _ in known.values()]
         findings = [finding for _, finding in known.values()]
         problems = {case: self.watch.problem(lab, case) for case, _ in known}
-        chosen = self.watch.options
-        how = InterpretOptions(1, chosen.confined, chosen.case_seconds, self.session.start, self.stopped.is_set)
         launched = Launched(lab, source, bundle, problems, outcomes, outcomes)
-        return lab_report(launched, Terms(load_rubric(), None, capabilities, 0), how, checked=findings)
+        terms = Terms(load_rubric(), None, capabilities, 0)
+        return lab_report(launched, terms, self._interpreting(1), checked=findings)
 
 
 def _size(lab: Lab, pair: Pair) -> int:
