@@ -29,6 +29,7 @@ from grader.classroom.hidden_cases import load_secrets
 from grader.gpu.devices import choose
 from grader.labs import all_labs, get_lab
 from grader.labs.question import posed, questions_of
+from grader.model import Report
 from grader.pipeline.grading import GradeOptions, grade
 from grader.reading.answers import answers_for
 from grader.reporting.document import document
@@ -191,12 +192,12 @@ def course(tmp_path_factory: pytest.TempPathFactory) -> Course:
 
 
 @pytest.fixture(scope="module")
-def ours(course: Course) -> dict[str, Any]:
-    """The wrong student's document, graded without nbgrader, as a journal keeps it."""
+def ours(course: Course) -> Report:
+    """The wrong student's report, graded without nbgrader."""
     secrets = load_secrets(course.folder / "secrets.toml")
     path = course.folder / "submitted" / "wrong" / ASSIGNMENT / "w8a8.ipynb"
     options = GradeOptions(choose("cpu")[0], seed=secrets.seed, confined=True, capabilities=(90,), facts=False)
-    return dict(json.loads(json.dumps(document(grade(path, [secrets.lab(get_lab("w8a8"))], options)))))
+    return grade(path, [secrets.lab(get_lab("w8a8"))], options)
 
 
 def test_the_release_is_of_our_students_notebooks(course):
@@ -219,7 +220,7 @@ def test_nbgrader_validates_a_solved_notebook(course):
 
 
 def test_scores_equal_ours_to_the_point(course, ours):
-    points = ours["labs"]["w8a8"]["correctness"]["points"]
+    points = document(ours)["labs"]["w8a8"]["correctness"]["points"]
     assert 0 < points < 60
     assert course.grades("wrong")["w8a8_correctness"] == (points, False)
     expected = {"broken": 0.0, "hostile": 60.0, "right": 60.0, "stub": 0.0}
@@ -273,7 +274,7 @@ def test_questions_with_numbers_are_marked_from_the_text(course):
 
 def test_feedback_says_what_we_say(course, ours):
     text = html.unescape(re.sub(r"<[^>]+>", " ", course.feedback("wrong")))
-    failed = next(test for test in ours["labs"]["w8a8"]["tests"] if test["name"] == "saturating_scale")
+    failed = next(test for test in document(ours)["labs"]["w8a8"]["tests"] if test["name"] == "saturating_scale")
     assert " ".join(failed["diagnosis"].splitlines()[0].split()) in " ".join(text.split())
     assert "data:image/png" in course.feedback("wrong")
     assert "not gradable here" in text
@@ -293,7 +294,7 @@ def test_feedback_hides_what_is_hidden_and_shows_nothing_forged(course):
 def test_export_has_the_same_scores(course, ours):
     with open(course.folder / "grades.csv", encoding="utf-8") as file:
         exported = {row["student_id"]: float(row["score"]) for row in csv.DictReader(file) if row["assignment"] == ASSIGNMENT}
-    wrong = ours["labs"]["w8a8"]["points"]
+    wrong = document(ours)["labs"]["w8a8"]["points"]
     answered = sum(question.points for question in questions_of("w8a8").values()) - 1
     assert exported == {MISPLACED: 0, "broken": 0, "hostile": 60, "right": 60 + answered, "stub": 0, "wrong": wrong}
 
@@ -421,9 +422,8 @@ def formgrader(course: Course) -> Iterator[str]:
         yield address
 
 
-def with_points(report: dict[str, Any], points: float) -> dict[str, Any]:
-    lab = report["labs"]["w8a8"]
-    return {"labs": {"w8a8": {**lab, "correctness": {**lab["correctness"], "points": points}}}}
+def with_points(report: Report, points: float) -> Report:
+    return replace(report, labs={"w8a8": replace(report.labs["w8a8"], correctness_points=points)})
 
 
 @pytest.mark.browser
@@ -445,7 +445,7 @@ def test_formgraders_button_grades_with_our_grader(course, ours, formgrader):
         tab.locator("td.autograde a").first.wait_for()
         shown = row.locator("td.score").inner_text()
         tab.screenshot(path=SCREENSHOTS / "formgrader-scores.png")
-    points = ours["labs"]["w8a8"]["correctness"]["points"]
+    points = document(ours)["labs"]["w8a8"]["correctness"]["points"]
     assert "Applying preprocessor: GradeKernels" in log
     assert course.grades("wrong")["w8a8_correctness"] == (points, False)
     assert float(shown.split("/")[0]) == pytest.approx(points, abs=0.01)

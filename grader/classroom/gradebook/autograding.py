@@ -25,7 +25,6 @@ from grader.labs import all_labs
 from grader.model import Device, Report
 from grader.pipeline.grading import GradeOptions, grade
 from grader.reading.answers import answers_in
-from grader.reporting.document import document
 
 
 class CannotAutograde(RuntimeError):
@@ -79,7 +78,7 @@ class GradeKernels(NbGraderPreprocessor):  # type: ignore[misc]
                 cell.outputs, cell.execution_count = [], None
             if report is not None and at in parts:
                 lab_id, part = parts[at]
-                score = cell_score(document(report)["labs"][lab_id], part, float(cell.metadata.nbgrader["points"]))
+                score = cell_score(report.labs[lab_id], part, float(cell.metadata.nbgrader["points"]))
                 cell.outputs = cell_outputs(report, report.labs[lab_id], part, score)
             elif answers is not None and at in questions:
                 most = float(cell.metadata.nbgrader["points"])

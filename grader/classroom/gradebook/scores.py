@@ -18,9 +18,8 @@ from typing import Any
 from grader.classroom.gradebook import BONUS
 from grader.classroom.marked_answers import answer_score, asked
 from grader.labs import all_labs
-from grader.model import Report
+from grader.model import LabReport, Report
 from grader.reading.answers import Answers
-from grader.reporting.document import document
 from grader.reporting.text import name
 from grader.unusable import Unusable
 
@@ -34,13 +33,13 @@ def graded_part(grade_id: str) -> tuple[str, str] | None:
     return (lab_id, part) if part in PARTS and lab_id in all_labs() else None
 
 
-def cell_score(lab: Mapping[str, Any], part: str, max_score: float) -> float:
-    """Points of one cell from a lab's entry in the JSON document, from 0 to max_score, to six decimals.
+def cell_score(lab: LabReport, part: str, max_score: float) -> float:
+    """Points of one cell, from 0 to max_score, to six decimals.
 
     They are the rubric's points, in proportion where the cell is worth something else than the rubric says. Raises
     ValueError for points that are no number.
     """
-    points, most = float(lab[part]["points"]), float(lab[part]["max_points"])
+    points, most = (round(float(getattr(lab, f"{part}_{what}")), DECIMALS) for what in ("points", "max"))
     if not math.isfinite(points) or not math.isfinite(most):
         raise ValueError(f"{part} has {points} of {most} points; expected finite numbers")
     if most != max_score:
@@ -52,21 +51,19 @@ def write_scores(
     gradebook: str | Path,
     assignment: str,
     student: str,
-    report: Report | Mapping[str, Any],
+    report: Report,
     *,
     answers: Mapping[str, Answers] = MappingProxyType({}),
     submitted: datetime | str | None = None,
 ) -> dict[str, float]:
     """Writes a report's points into the graded cells of its labs and returns them by grade_id.
 
-    gradebook: the file or the database address. report: a Report, or the JSON document of one. answers: those to the
-    questions of each lab. The student and their submission are created when missing; bonus labs go into the assignment whose
-    name ends in BONUS, where the course has one; cells of labs that the report does not have or that were not graded,
-    questions without answers here and whatever a human gave stay as they are. Raises Unusable for a database
-    without the assignment or its graded cells.
+    gradebook: the file or the database address. answers: those to the questions of each lab. The student and their
+    submission are created when missing; bonus labs go into the assignment whose name ends in BONUS, where the course has
+    one; cells of labs that the report does not have or that were not graded, questions without answers here and whatever a
+    human gave stay as they are. Raises Unusable for a database without the assignment or its graded cells.
     """
-    student = name(student)
-    labs = (document(report) if isinstance(report, Report) else report)["labs"]
+    student, labs = name(student), report.labs
     try:
         from nbgrader import api
     except ImportError:
@@ -79,12 +76,12 @@ def write_scores(
             raise Unusable(f"{gradebook} has no assignment {assignment!r}; it has {', '.join(known) or 'none'}")
         book.update_or_create_student(student)
         bonus = assignment + BONUS
-        begun = bonus in known and any(lab.get("bonus") for lab in labs.values())
+        begun = bonus in known and any(lab.bonus for lab in labs.values())
         for part in (assignment, bonus) if begun else (assignment,):
             book.update_or_create_submission(part, student, **times)
             written |= _write_cells(book, part, student, labs, answers)
         book.db.commit()
-    if not written and any(lab["status"] != "not_graded" for lab in labs.values()):
+    if not written and any(lab.status != "not_graded" for lab in labs.values()):
         raise Unusable(
             f"assignment {assignment!r} of {gradebook} has no graded cell such as {next(iter(labs))}_correctness; make the "
             "course with `make course`"
@@ -93,7 +90,7 @@ def write_scores(
 
 
 def _write_cells(
-    book: Any, assignment: str, student: str, labs: Mapping[str, Any], answers: Mapping[str, Answers]
+    book: Any, assignment: str, student: str, labs: Mapping[str, LabReport], answers: Mapping[str, Answers]
 ) -> dict[str, float]:
     """Writes the points of one assignment's graded cells, and returns them by grade_id."""
     written: dict[str, float] = {}
@@ -108,11 +105,13 @@ def _write_cells(
     return written
 
 
-def _score(grade_id: str, max_score: float, labs: Mapping[str, Any], answers: Mapping[str, Answers]) -> float | None:
+def _score(
+    grade_id: str, max_score: float, labs: Mapping[str, LabReport], answers: Mapping[str, Answers]
+) -> float | None:
     """A cell's points; None for one that is not known here, or not ours to grade."""
     if part := graded_part(grade_id):
         lab = labs.get(part[0])
-        return None if lab is None or lab["status"] == "not_graded" else cell_score(lab, part[1], max_score)
+        return None if lab is None or lab.status == "not_graded" else cell_score(lab, part[1], max_score)
     question = asked(grade_id)
     if question is None or question[0] not in answers:
         return None

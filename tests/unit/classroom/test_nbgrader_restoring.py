@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import json
+from types import SimpleNamespace
 from typing import Any
 
 import nbformat
@@ -180,20 +181,20 @@ FINITE = st.floats(allow_nan=False, allow_infinity=False)
 
 @given(FINITE, FINITE, st.sampled_from([0.0, 4.0, 40.0, 60.0, 100.0]))
 def test_a_cell_score_is_within_its_cell(points: float, most: float, max_score: float):
-    assert 0 <= cell_score({"speed": {"points": points, "max_points": most}}, "speed", max_score) <= max_score
+    assert 0 <= cell_score(SimpleNamespace(speed_points=points, speed_max=most), "speed", max_score) <= max_score
 
 
-@pytest.mark.parametrize("points", [float("nan"), float("inf"), "-inf"])
+@pytest.mark.parametrize("points", [float("nan"), float("inf"), float("-inf")])
 def test_points_that_are_no_number_are_refused(points: Any):
     with pytest.raises(ValueError, match="finite"):
-        cell_score({"speed": {"points": points, "max_points": 40}}, "speed", 40.0)
+        cell_score(SimpleNamespace(speed_points=points, speed_max=40), "speed", 40.0)
 
 
 def test_a_cell_score_is_ours_or_in_proportion():
-    lab = {"correctness": {"points": 52.173913, "max_points": 60.0}}
+    lab = SimpleNamespace(correctness_points=52.173913, correctness_max=60.0)
     assert cell_score(lab, "correctness", 60.0) == 52.173913
     assert cell_score(lab, "correctness", 30.0) == 26.086956
-    assert cell_score({"speed": {"points": 0.0, "max_points": 0.0}}, "speed", 40.0) == 0.0
+    assert cell_score(SimpleNamespace(speed_points=0.0, speed_max=0.0), "speed", 40.0) == 0.0
 
 
 def test_which_cells_are_ours():
@@ -209,7 +210,7 @@ def test_nbgrader_reads_exactly_our_points_from_the_outputs(report):
     for lab_id, lab in report.labs.items():
         for part in ("correctness", "speed"):
             most = float(document(report)["labs"][lab_id][part]["max_points"])
-            score = cell_score(document(report)["labs"][lab_id], part, most)
+            score = cell_score(lab, part, most)
             cell = released_cell(f"{lab_id}_{part}", "code", "", grade=True, locked=True, points=most)
             cell.outputs = cell_outputs(report, lab, part, score)
             nbformat.validate(v4.new_notebook(cells=[cell]))
