@@ -6,7 +6,6 @@ The result is grader/labs/ID/mistakes.npz: numbers and sentences without the edi
 from __future__ import annotations
 
 import hashlib
-import io
 import json
 import multiprocessing
 import os
@@ -25,7 +24,7 @@ from grader.diagnosis.explaining import run_of, telling
 from grader.diagnosis.observation import Observation
 from grader.diagnosis.provenance import Array
 from grader.diagnosis.values import check_values, check_weight
-from grader.labs import Lab, get_lab
+from grader.labs import Lab, all_labs, get_lab
 from grader.labs.expected import Relation, relation_of
 from grader.labs.wrong_kernels import WrongKernel, wrong_kernels
 from grader.model import Case, KernelBundle, KernelSource
@@ -47,57 +46,48 @@ class CatalogueEntry:
     digest: str
 
 
-def catalogue_file(lab: Lab, root: Path) -> bytes | None:
-    """The bytes of a lab's mistakes.npz; None for a lab without mistakes or without a relation.
+def write_mistakes(root: Path) -> list[Path]:
+    """Writes mistakes.npz of every lab with mistakes and a relation, and returns what changed. Raises Unusable."""
+    return [path for lab in all_labs().values() if (path := _write(lab, root))]
 
-    Kernels that the file there has already, by their text, are not run again. Raises Unusable.
-    """
-    expected = relation_of(lab.id)
+
+def _write(lab: Lab, root: Path) -> Path | None:
+    """Kernels that the file there has already, by their text, are not run again."""
     singles = [kernel for kernel in wrong_kernels(lab, root) if len(kernel.names) == 1 and kernel.edits]
-    if expected is None or not singles:
+    if relation_of(lab.id) is None or not singles:
         return None
-    known = _known(root / "grader" / "labs" / lab.id / "mistakes.npz")
+    path = root / "grader" / "labs" / lab.id / "mistakes.npz"
+    before, known = _stored(path)
     entries = [
         CatalogueEntry(kernel.name, kernel.names[0], kernel.says, kernel.hint, digest_of(kernel)) for kernel in singles
     ]
+    listed = json.dumps([vars(entry) for entry in entries])
+    if listed == before:
+        return None
     unknown = [kernel for kernel, entry in zip(singles, entries, strict=True) if entry.digest not in known]
     ran = dict(zip(map(digest_of, unknown), _all_operands(lab.id, unknown), strict=True))
     arrays = {}
     for entry in entries:
         found = known.get(entry.digest) or ran.get(entry.digest, {})
         arrays.update({f"{case} {aspect} {entry.name}": array for (case, aspect), array in found.items()})
-    stored = io.BytesIO()
-    listed = json.dumps([vars(entry) for entry in entries])
     contents: dict[str, Any] = {"mistakes": np.array(listed), **dict(sorted(arrays.items()))}
-    np.savez_compressed(stored, **contents)
-    return stored.getvalue()
+    np.savez_compressed(path, **contents)
+    return path
 
 
-def same_contents(one: bytes, other: bytes) -> bool:
-    """Whether two files hold the same, however they are compressed."""
-    with (
-        np.load(io.BytesIO(one), allow_pickle=False) as first,
-        np.load(io.BytesIO(other), allow_pickle=False) as second,
-    ):
-        alike = first.files == second.files and str(first["mistakes"]) == str(second["mistakes"])
-        return alike and all(
-            np.array_equal(first[key], second[key], equal_nan=True) for key in first.files if key != "mistakes"
-        )
-
-
-def _known(path: Path) -> dict[str, dict[tuple[str, str], Array]]:
-    """By digest, the operands that a file has already."""
+def _stored(path: Path) -> tuple[str, dict[str, dict[tuple[str, str], Array]]]:
+    """The entries that a file has, as JSON, and by digest their operands; of a file that is not there none."""
     if not path.is_file():
-        return {}
+        return "", {}
     with np.load(path, allow_pickle=False) as stored:
-        listed = json.loads(str(stored["mistakes"]))
-        found: dict[str, dict[tuple[str, str], Array]] = {one["digest"]: {} for one in listed}
-        digests = {one["name"]: one["digest"] for one in listed}
+        listed = str(stored["mistakes"])
+        digests = {one["name"]: one["digest"] for one in json.loads(listed)}
+        found: dict[str, dict[tuple[str, str], Array]] = {digest: {} for digest in digests.values()}
         for key in stored.files:
             if key != "mistakes":
                 case, aspect, name = key.split(" ", 2)
                 found[digests[name]][case, aspect] = stored[key]
-    return found
+    return listed, found
 
 
 def digest_of(kernel: WrongKernel) -> str:

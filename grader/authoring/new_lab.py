@@ -8,11 +8,9 @@ from pathlib import Path
 from string import Template
 
 from grader.authoring.slip_runs import CATALOGUE
-from grader.exercises import steps_of
-from grader.labs import Lab, all_labs, speed_steps_of
+from grader.labs import all_labs
 from grader.labs.expected import relation_of
-from grader.labs.question import questions_of
-from grader.labs.wrong_kernels import catalogue, wrong_kernels
+from grader.labs.wrong_kernels import wrong_kernels
 from grader.model import Case
 from grader.unusable import Unusable
 
@@ -53,35 +51,40 @@ def _filled(name: str, names: dict[str, str]) -> str:
     return Template((SKELETON / name).read_text(encoding="utf-8")).substitute(names)
 
 
+REQUIRED = {
+    "solutions/ID.py": ", its reference kernel and layer",
+    "notebooks/source/ID.py": ", its notebook",
+    "assignment/ID.py": "; run `make release`",
+}
+STEPS = "grader/labs/ID/steps.py"
+OPTIONAL = {
+    "grader/labs/ID/relation.py": "a wrong kernel's author learns that it is wrong, not where",
+    STEPS: "its notebook has no small steps to check",
+    f"grader/labs/ID/{CATALOGUE}": "no wrong step is explained by a common mistake",
+    "grader/labs/ID/questions.py": "no question has numbers of each student's own",
+    "grader/labs/ID/speed_steps.py": "its notebook has no checked way from a right kernel to a fast one",
+    "grader/labs/ID/mistakes.toml": "no wrong kernel shows that its cases catch one",
+    "tests/broken/ID.toml": "no broken kernel shows what its author is told",
+    "tests/styles/ID_*.py": "no second right kernel shows that its tolerance is fair",
+    "bench/labs/ID.py": "it races against cuBLAS only in its speed cases",
+}
+"""Files of a lab, and what it means that one is missing."""
+
+
 def missing(lab_id: str, root: Path) -> Iterator[tuple[bool, str]]:
     """What this lab lacks: (whether it must have it, a sentence). Its definition is sound, or labs could not be looked up."""
-    for place, what in (("solutions", "reference kernel and layer"), ("notebooks/source", "notebook")):
-        if not (root / place / f"{lab_id}.py").is_file():
-            yield True, f"{place}/{lab_id}.py, its {what}"
-    if not (root / "assignment" / f"{lab_id}.py").is_file():
-        yield True, f"assignment/{lab_id}.py; run `make release`"
-    if (relation := relation_of(lab_id)) is None:
-        yield False, f"grader/labs/{lab_id}/relation.py: a wrong kernel's author learns that it is wrong, not where"
-    else:
+    lacking = [name for name in (*REQUIRED, *OPTIONAL) if not any(root.glob(name.replace("ID", lab_id)))]
+    for name in lacking:
+        if name in REQUIRED:
+            yield True, name.replace("ID", lab_id) + REQUIRED[name]
+        elif not (name.endswith(CATALOGUE) and STEPS in lacking):  # without steps there are no wrong steps
+            yield False, f"{name.replace('ID', lab_id)}: {OPTIONAL[name]}"
+    if (relation := relation_of(lab_id)) is not None:
         yield from _recorded_first([all_labs()[lab_id].case(name) for name in relation.first])
-    if not steps_of(lab_id):
-        yield False, f"grader/labs/{lab_id}/steps.py: its notebook has no small steps to check"
-    elif not (root / "grader" / "labs" / lab_id / CATALOGUE).is_file():
-        yield False, f"grader/labs/{lab_id}/{CATALOGUE}: no wrong step is explained by a common mistake"
-    if not questions_of(lab_id):
-        yield False, f"grader/labs/{lab_id}/questions.py: no question has numbers of each student's own"
-    if not speed_steps_of(lab_id):
-        yield (
-            False,
-            f"grader/labs/{lab_id}/speed_steps.py: its notebook has no checked way from a right kernel to a fast one",
-        )
-    yield from _wrong_kernels(all_labs()[lab_id], root)
-    if not (root / "tests" / "broken" / f"{lab_id}.toml").is_file():
-        yield False, f"tests/broken/{lab_id}.toml: no broken kernel shows what its author is told"
-    if not any((root / "tests" / "styles").glob(f"{lab_id}_*")):
-        yield False, f"tests/styles/{lab_id}_*.py: no second right kernel shows that its tolerance is fair"
-    if not (root / "bench" / "labs" / f"{lab_id}.py").is_file():
-        yield False, f"bench/labs/{lab_id}.py: it races against cuBLAS only in its speed cases"
+    try:
+        wrong_kernels(all_labs()[lab_id], root)
+    except Unusable as problem:
+        yield True, str(problem)
 
 
 def _recorded_first(cases: Sequence[Case]) -> Iterator[tuple[bool, str]]:
@@ -95,13 +98,3 @@ def _recorded_first(cases: Sequence[Case]) -> Iterator[tuple[bool, str]]:
     shared = [size for size in ("M", "N", "K") if len({getattr(case, size) for case in cases}) < len(cases)]
     if shared:
         yield True, f"two cases in `first` of its relation that share no size: they have the same {', '.join(shared)}"
-
-
-def _wrong_kernels(lab: Lab, root: Path) -> Iterator[tuple[bool, str]]:
-    """Whether there are wrong kernels of the lab, and all of them can be made."""
-    if not catalogue(lab.id, root).is_file():
-        yield False, f"grader/labs/{lab.id}/mistakes.toml: no wrong kernel shows that its cases catch one"
-    try:
-        wrong_kernels(lab, root)
-    except Unusable as problem:
-        yield True, str(problem)

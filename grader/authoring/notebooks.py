@@ -100,8 +100,7 @@ def _pairs(source: Path) -> Iterator[tuple[int, Any, Any]]:
             after = cells[at + 1] if at + 1 < len(cells) else None
             yield at + 1, cell, after if after is not None and "lang" in after.metadata else None
         elif (
-            language != "zh"
-            or _own(cell) != {"lang": "zh"}
+            _own(cell) != {"lang": "zh"}
             or not at
             or any(c.cell_type != "markdown" for c in cells[at - 1 : at + 1])
             or "lang" in cells[at - 1].metadata

@@ -21,7 +21,7 @@ from grader.judging.points import speed_points
 from grader.judging.rubric import load_rubric, rung_of
 from grader.labs import speed_steps_of
 from grader.labs.speed_step import SpeedStep
-from grader.reporting.benchmarks import SHOWN, Entry, load
+from grader.reporting.benchmarks import SHOWN, Entry, Record, load
 from grader.unusable import Unusable
 
 Language = Literal["en", "zh"]
@@ -32,7 +32,12 @@ BENCH = re.compile(r"@bench\{(?P<expression>[^:{}]+):(?P<format>[.\w]+)\}")
 
 def with_measurements(text: str, root: Path, name: str, language: Language) -> str:
     """The text of a cell in its language, with what it takes from the record. Raises Unusable."""
-    text = LADDER.sub(lambda match: _ladder(match, root, language), text)
+
+    def ladder(match: re.Match[str]) -> str:
+        ideas = [line.removeprefix("| ") for line in match["ideas"].splitlines() if line]
+        return ladder_table(root, match["lab"], match["shapes"].split(), language, ideas)
+
+    text = LADDER.sub(ladder, text)
     text = SPEED.sub(
         lambda match: speed_text(root, match["lab"], match["step"], name, match["question"], language), text
     )
@@ -44,23 +49,19 @@ def _worked_out(text: str, root: Path, name: str) -> str:
     if "@bench{" not in text:
         return text
     record = load(root / SHOWN)
-
-    def entry(lab_id: str, shape: str, contestant: str) -> Entry:
-        return next(one for one in record.timed(lab_id) if (one.contestant, one.shape) == (contestant, shape))
-
     known = {
         "bytes_per_second": record.bytes_per_second,
         "fp16_per_second": record.fp16_per_second,
         "log": math.log,
-        "time_us": lambda lab_id, shape, contestant="solution": entry(lab_id, shape, contestant).time_us,
-        "cublas_us": lambda lab_id, shape, contestant="solution": entry(lab_id, shape, contestant).cublas_us,
-        "ratio": lambda lab_id, shape, contestant="solution": entry(lab_id, shape, contestant).ratio,
+        "time_us": lambda *which: _entry(record, *which).time_us,
+        "cublas_us": lambda *which: _entry(record, *which).cublas_us,
+        "ratio": lambda *which: _entry(record, *which).ratio,
     }
 
     def number(match: re.Match[str]) -> str:
         try:
             return format(eval(match["expression"], {"__builtins__": {}}, known), match["format"])
-        except (NameError, TypeError, ValueError, SyntaxError, StopIteration) as error:
+        except (NameError, TypeError, ValueError, SyntaxError, Unusable) as error:
             raise Unusable(
                 f"{name} has {match[0]}, which cannot be worked out ({error!r}); see the record's entries"
             ) from None
@@ -68,9 +69,12 @@ def _worked_out(text: str, root: Path, name: str) -> str:
     return BENCH.sub(number, text)
 
 
-def _ladder(match: re.Match[str], root: Path, language: Language) -> str:
-    ideas = [line.removeprefix("| ") for line in match["ideas"].splitlines() if line]
-    return ladder_table(root, match["lab"], match["shapes"].split(), language, ideas)
+def _entry(record: Record, lab_id: str, shape: str, contestant: str = "solution") -> Entry:
+    """The time of a contestant on a shape. Raises Unusable where there is none."""
+    for one in record.timed(lab_id):
+        if (one.contestant, one.shape) == (contestant, shape):
+            return one
+    raise Unusable(f"{SHOWN} has no time of {contestant} on {shape}; run `make bench` on its GPU")
 
 
 def ladder_table(
@@ -85,16 +89,12 @@ def ladder_table(
     folder = root / "solutions" / "ladder"
     steps = [(f"ladder/{path.stem}", path) for path in sorted(folder.glob(f"{lab_id}_*.py"))]
     steps.append(("solution", root / "solutions" / f"{lab_id}.py"))
-    times = {(entry.contestant, entry.shape): entry for entry in record.timed(lab_id)}
-    missing = [f"{name} on {shape}" for name, _ in steps for shape in shapes if (name, shape) not in times]
-    if missing:
-        raise Unusable(f"{SHOWN} has no time of {missing[0]}; run `make bench` on its GPU")
     if language != "en" and len(ideas) != len(steps) - 1:
         raise Unusable(
             f"@ladder {lab_id} has {len(ideas)} lines `| IDEA` in {language}, expected {len(steps) - 1}: one for each step"
         )
     words = LADDER_WORDS[language]
-    last = [times["solution", shape] for shape in shapes]
+    last = [_entry(record, lab_id, shape) for shape in shapes]
     head = " | ".join(_shape(entry, language) for entry in last)
     points = speed_points(record.gpu, lab_id)
     rows = [
@@ -103,7 +103,7 @@ def ladder_table(
     ]
     for number, (name, path) in enumerate(steps, start=1):
         idea = words["last"] if path.parent != folder else _idea(path) if language == "en" else ideas[number - 1]
-        entries = [times[name, shape] for shape in shapes]
+        entries = [_entry(record, lab_id, shape, name) for shape in shapes]
         cells = [f"{entry.time_us:.1f} ({entry.ratio:.2f})" for entry in entries]
         cells.append(f"{points[rung]:.0f}" if (rung := rung_of(path)) in points else words["unmeasured"])
         rows.append(f"| {number} | {idea} | " + " | ".join(cells) + " |")
@@ -142,7 +142,7 @@ LADDER_WORDS: dict[Language, dict[str, str]] = {
 }
 
 
-def _shape(entry: Entry, language: Language = "en") -> str:
+def _shape(entry: Entry, language: Language) -> str:
     words = LADDER_WORDS[language]
     text = words["tokens" if entry.M != 1 else "token"].format(entry.M)
     return text if entry.sparsity is None else words["sparsity"].format(text, entry.sparsity)
@@ -199,14 +199,10 @@ def _times_of(root: Path, lab_id: str, step: SpeedStep, language: Language) -> s
     words, record = SPEED_WORDS[language], load(root / SHOWN)
     if not record.timed(lab_id, "ladder"):
         return words["unmeasured"]
-    times = {(entry.contestant, entry.shape): entry for entry in record.timed(lab_id)}
     rungs = [rung if rung == "solution" else f"ladder/{rung}" for rung in step.rungs]
-    missing = [f"{rung} on {shape}" for shape in step.shapes for rung in rungs if (rung, shape) not in times]
-    if missing:
-        raise Unusable(f"{SHOWN} has no time of {missing[0]}; run `make bench` on its GPU")
     parts = []
     for shape in step.shapes:
-        before, after = (times[rung, shape] for rung in rungs)
+        before, after = (_entry(record, lab_id, shape, rung) for rung in rungs)
         parts.append(words["part"].format(shape=_shape(after, language), before=before.time_us, after=after.time_us))
     same = [
         f"`{other.name}`"

@@ -5,7 +5,6 @@ from __future__ import annotations
 import ast
 from pathlib import Path
 
-from grader.labs import all_labs
 from grader.unusable import Unusable
 
 BEGIN = "### BEGIN SOLUTION"
@@ -61,6 +60,8 @@ def release(root: Path) -> list[Path]:
 
     A file that has no source any more is removed. Raises Unusable.
     """
+    from grader.authoring.mistake_operands import write_mistakes
+
     changed = _write(root / "assignment", "*.py", assignment_files(root / "solutions"))
     if (root / "notebooks" / "source").is_dir():
         from grader.authoring.notebooks import student_files
@@ -68,20 +69,7 @@ def release(root: Path) -> list[Path]:
 
         changed += _write(root / "notebooks", "**/*.ipynb", student_files(root))
         changed += write_slips(root)
-    return changed + _write_catalogues(root)
-
-
-def _write_catalogues(root: Path) -> list[Path]:
-    """Computes what is new in the labs' mistakes.toml, and returns the files that changed."""
-    from grader.authoring.mistake_operands import catalogue_file, same_contents
-
-    changed = []
-    for lab in all_labs().values():
-        path, made = root / "grader" / "labs" / lab.id / "mistakes.npz", catalogue_file(lab, root)
-        if made is not None and not (path.is_file() and same_contents(path.read_bytes(), made)):
-            path.write_bytes(made)
-            changed.append(path)
-    return changed
+    return changed + write_mistakes(root)
 
 
 def _write(folder: Path, pattern: str, files: dict[str, str]) -> list[Path]:
