@@ -32,7 +32,7 @@ OWN = Path("grader/authoring/handout")
 INSTRUCTORS = (
     "grader/classroom/",
     "grader/authoring/",
-    *(f"grader/cli/{name}_commands.py" for name in ("class", "nbgrader", "platform", "release", "server")),
+    *(f"grader/cli/{name}_commands.py" for name in ("class", "platform", "release", "server")),
 )
 """Parts of grader/ that grade classes and write labs; `python -m grader` does without them."""
 REVEALING = ("mistakes.toml", "slips.toml")

@@ -55,9 +55,9 @@ def grade(
     """Grade one submission. Exit status: 0 graded, 2 invalid arguments, 3 the grader failed."""
     if os.path.exists(path):
         errors.print(f"reading {escape(str(path))}", style="dim", soft_wrap=True)
-    _warm_up(path)
-    if os.path.exists(path) and device != "cpu":
-        prestart()
+        prewarm()  # the parents of the sandboxes import what they need while this process does
+        if device != "cpu":
+            prestart()
     stand_in()
     labs = labs_named(lab)
     _check_folders(json_file, html_file, junit_file)
@@ -115,7 +115,8 @@ def watch(
 ) -> None:
     """Grade a lab again each time its kernel is saved, until Ctrl-C. The interpreter's answer comes first."""
     errors.print("starting Triton ...", style="dim")
-    _warm_up(path)
+    if os.path.exists(path):
+        prewarm()
     from grader.building import BinaryCache, own_folder
     from grader.pipeline.grading import GradeOptions
     from grader.pipeline.watching import Watch
@@ -163,12 +164,6 @@ def _device(wanted: DeviceChoice) -> Device:
             soft_wrap=True,
         )
     return chosen
-
-
-def _warm_up(path: Path) -> None:
-    """Has the parents of the sandboxes import what they need while this process does."""
-    if os.path.exists(path):
-        prewarm()
 
 
 def _read(path: Path, labs: list[Lab], *, all_labs: bool) -> Submission:

@@ -1,7 +1,10 @@
-"""`python -m grader doctor` and `calibrate`: what this machine can grade, and the tier table of its GPU."""
+"""`python -m grader doctor`, `calibrate` and `run`: what this machine can grade, the tier table of its GPU, a launch of any kernel."""
 
 from __future__ import annotations
 
+import os
+import subprocess
+import sys
 from pathlib import Path
 from typing import Annotated
 
@@ -64,3 +67,14 @@ def doctor() -> None:
             console.print(f"  {'':<{width}}  [dim]{escape(line.advice)}[/]", soft_wrap=True)
     console.print(verdict(lines))
     raise typer.Exit(1 if any(line.state == "broken" for line in lines) else 0)
+
+
+def run(context: typer.Context) -> None:
+    """Run a Triton kernel of your own on the interpreter; print accesses out of bounds, races and broken promises.
+
+    `python -m grader run --help` names its arguments.
+    """
+    paths = os.pathsep.join([str(Path(__file__).parents[2]), *filter(None, [os.environ.get("PYTHONPATH")])])
+    command = [sys.executable, "-m", "grader.interpreter", *context.args]
+    done = subprocess.run(command, env={**os.environ, "PYTHONPATH": paths}, check=False)
+    raise typer.Exit(done.returncode)

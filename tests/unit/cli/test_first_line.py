@@ -37,11 +37,11 @@ def graded(*given):
 def read():
     print("read", loaded(), flush=True)
 
-def first(path):
+def first():
     print("first line", loaded("numpy", "triton"), flush=True)
-    warm_up(path)
+    prewarm()
 
-warm_up, command._warm_up = command._warm_up, first
+prewarm, command.prewarm = command.prewarm, first
 grade, command._grade, command.begin = command._grade, graded, read
 app(sys.argv[1:], prog_name="python -m grader")
 """
