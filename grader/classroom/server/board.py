@@ -41,17 +41,15 @@ class Board:
 
 def boards(attempts: Iterable[Attempt], labs: Sequence[str], device: Device, secret: str) -> dict[str, Board]:
     """Each lab's board; a student's best attempt counts."""
-    best: dict[tuple[str, str], AttemptAnswer] = {}
+    best: dict[str, dict[str, AttemptAnswer]] = {lab: {} for lab in labs}
     for attempt, answer in _done(attempts):
-        if answer.points > 0:
-            place = attempt.lab, attempt.login
-            best[place] = max(best.get(place, answer), answer, key=lambda one: (one.ratio or 0.0, one.points))
+        if answer.points > 0 and attempt.lab in best:
+            known = best[attempt.lab].get(attempt.login, answer)
+            best[attempt.lab][attempt.login] = max(known, answer, key=lambda one: (one.ratio or 0.0, one.points))
     found = {}
-    for lab in labs:
+    for lab, students in best.items():
         rows = [
-            BoardRow(pseudonym_of(login, secret), one.points, one.ratio, one.cases)
-            for (of_lab, login), one in best.items()
-            if of_lab == lab
+            BoardRow(pseudonym_of(login, secret), one.points, one.ratio, one.cases) for login, one in students.items()
         ]
         cases = tuple(case.name for case in get_lab(lab).speed_cases) if device.kind == "cuda" else ()
         rows += _references(lab, cases, device)

@@ -54,10 +54,6 @@ DUE = "server_due"
 """The setting that holds the deadline, in ISO 8601."""
 
 
-class UnusableCourse(Unusable):
-    """A file that is no course's; the message is one sentence."""
-
-
 class NotAccepted(ValueError):
     """A submission that is not queued; the message says why and when to try again."""
 
@@ -124,14 +120,14 @@ class Store:
     """The open file. Every method is a transaction of its own, and may be called from any thread."""
 
     def __init__(self, path: Path) -> None:
-        """Raises UnusableCourse for a file that cannot be opened or is damaged."""
+        """Raises Unusable for a file that cannot be opened or is damaged."""
         self.path = path
         try:
             self._database = journal.opened(path, journal.SCHEMA + SCHEMA)
             if self._database.execute("PRAGMA quick_check(1)").fetchone()[0] != "ok":
                 raise sqlite3.DatabaseError("it is damaged")
         except sqlite3.Error as error:
-            raise UnusableCourse(
+            raise Unusable(
                 f"{path} is not a course's database ({error}); restore its backup, or name a file that does not exist yet"
             ) from None
         self._lock = threading.RLock()
@@ -148,10 +144,10 @@ class Store:
         with self._lock, self._database:
             return self._database.execute(statement, values).rowcount
 
-    def setting(self, name: str, default: str = "") -> str:
-        """A setting, shared with the journal."""
+    def setting(self, name: str) -> str:
+        """A setting, shared with the journal; "" where it is not set."""
         rows = self._rows("SELECT value FROM setting WHERE name = ?", name)
-        return str(rows[0][0]) if rows else default
+        return str(rows[0][0]) if rows else ""
 
     def set(self, name: str, value: str) -> None:
         self._change("INSERT OR REPLACE INTO setting VALUES (?, ?)", name, value)

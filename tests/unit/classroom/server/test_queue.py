@@ -16,7 +16,8 @@ from grader.classroom.batch.standing import standings
 from grader.classroom.batch.term_attempts import hand_ins
 from grader.classroom.roster import Person, Roster
 from grader.classroom.server.board import curve_of, stuck
-from grader.classroom.server.store import DUE, HOUR, AttemptAnswer, NotAccepted, Store, UnusableCourse, digest
+from grader.classroom.server.store import DUE, HOUR, AttemptAnswer, NotAccepted, Store, digest
+from grader.unusable import Unusable
 from tests.course_server import Timed, course, kernel
 from tests.reports import H200
 from tests.stub_class import PoolHere
@@ -85,7 +86,7 @@ def test_tokens_are_kept_as_digests_and_end(store, tmp_path):
 
 def test_a_file_that_is_none_is_a_sentence(tmp_path):
     (tmp_path / "course.sqlite").write_bytes(b"not a database " * 100)
-    with pytest.raises(UnusableCourse, match="restore its backup"):
+    with pytest.raises(Unusable, match="restore its backup"):
         Store(tmp_path / "course.sqlite")
 
 
