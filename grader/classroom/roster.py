@@ -82,7 +82,7 @@ class Roster:
         found = hand_in.student.removesuffix(f"_{hand_in.number}")
         labels = [*filter(None, map(_folded, (hand_in.student, found, hand_in.email)))]
         known_by = (self._by_id.get((at, label)) for at in ("login", *IDS[2:]) for label in labels)
-        people = dict.fromkeys(one for one in known_by if one and _may_be(one, column, hand_in.number))
+        people = dict.fromkeys(one for one in known_by if one and _may_be(one, hand_in))
         if people:  # an id of one and the login of another says nothing
             return next(iter(people)) if len(people) == 1 else None
         if hand_in.platform == "clone":
@@ -93,10 +93,9 @@ class Roster:
             ]
             return max(ends, key=lambda one: len(one.github), default=None)
         named = [
-            person
-            for person in self.people
-            if any(_same_name(person.name, label) for label in (hand_in.name, found))
-            and _may_be(person, column, hand_in.number)
+            one
+            for one in self.people
+            if _may_be(one, hand_in) and any(_same_name(one.name, label) for label in (hand_in.name, found))
         ]
         return named[0] if len(named) == 1 else None
 
@@ -114,9 +113,10 @@ class Roster:
         }
 
 
-def _may_be(person: Person, column: str, number: str) -> bool:
-    """Whether the platform's number speaks against it."""
-    return not (column and number and getattr(person, column))
+def _may_be(person: Person, hand_in: HandIn) -> bool:
+    """Whether the platform's number does not speak against it."""
+    column = OF_PLATFORM.get(hand_in.platform)
+    return not (column and hand_in.number and getattr(person, column))
 
 
 def _folded(text: str) -> str:
@@ -242,21 +242,21 @@ def on_roster(hand_ins: Iterable[HandIn], roster: Roster) -> list[HandIn]:
     clones = _beginning([one.student for one in hand_ins if one.platform == "clone"])
     doubtful = _doubtful(hand_ins, people, clones)
     claims: dict[str, list[HandIn]] = {}
+    logins = set(map(_folded, roster.by_login))
     people = [None if doubt else person for person, doubt in zip(people, doubtful, strict=True)]
     for one, person in zip(hand_ins, people, strict=True):
         claims.setdefault(person.login if person else "", []).append(one)
     placed = []
     for one, person, doubt in zip(hand_ins, people, doubtful, strict=True):
-        sentence = doubt
+        sentence, taken = doubt, _folded(one.student) in logins
         if person and _has_rivals(one, person, claims[person.login], clones):
             sentence = (
                 f"several students fit the row {person.login} of {roster.name}; write the platform's id of each into it"
             )
-        elif not (person or doubt) and _folded(one.student) in map(_folded, roster.by_login):
+        elif not (person or doubt) and taken:
             sentence = f"{one.student} is the login of one row of {roster.name} and an id of another; rename it"
         if sentence:
-            taken = _folded(one.student) in map(_folded, roster.by_login)  # the name is to be nobody's login
-            login = f"{one.student} ({one.number or 'unclear'})" if taken else one.student
+            login = f"{one.student} ({one.number or 'unclear'})" if taken else one.student  # to be nobody's login
             one = replace(one.noting(sentence), student=login, label=one.student)
         elif person:
             one = replace(one, student=person.login, label=one.student)

@@ -19,7 +19,7 @@ from grader.classroom.gradebook.feedback import answer_outputs, cell_outputs
 from grader.classroom.gradebook.restoring import read_submitted, restored
 from grader.classroom.gradebook.scores import cell_score, graded_part
 from grader.classroom.marked_answers import answer_score, asked
-from grader.classroom.secrets_file import SecretsInForce, secrets_in_force
+from grader.classroom.secrets_file import secrets_in_force
 from grader.gpu.devices import choose
 from grader.labs import all_labs
 from grader.model import Device, Report
@@ -90,21 +90,16 @@ class GradeKernels(NbGraderPreprocessor):  # type: ignore[misc]
         """The submitted file."""
         return _place(self, "submitted_directory", resources["nbgrader"]["student"], resources)
 
-    def _secrets(self) -> SecretsInForce:
+    def _graded(self, wanted: set[str], resources: Any) -> Report:
         course = Path(_course(self).root)
         found = secrets_in_force(course / self.secrets if self.secrets else None, near=course)
         _say(self.log, found.sentence(all_labs().values()))
-        return found
-
-    def _graded(self, wanted: set[str], resources: Any) -> Report:
-        path = self._path(resources)
-        found = self._secrets()
         labs = found.labs(lab for lab in all_labs().values() if lab.id in wanted)
         seed = found.secrets.seed if found.secrets else None
         options = GradeOptions(_device(self.device), seed, self.jobs or None, confined=True)
-        student = resources["nbgrader"]["student"]
-        report = grade(path, labs, options, all_labs=True)
+        report = grade(self._path(resources), labs, options, all_labs=True)
         for lab in report.labs.values():
+            student = resources["nbgrader"]["student"]
             self.log.info("%s, %s: %s, %.6g points", student, lab.lab_id, lab.status, lab.points)
         return report
 
