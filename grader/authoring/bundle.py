@@ -13,15 +13,7 @@ from grader.unusable import Unusable
 
 DOCUMENTS = ("student", "language-models", "timing", "tolerance", "references", "benchmarks")
 SINGLE = (
-    *(
-        "Makefile",
-        "LICENSE",
-        "pyproject.toml",
-        "constraints.txt",
-        ".gitignore",
-        ".dockerignore",
-        ".devcontainer/devcontainer.json",
-    ),
+    *"Makefile LICENSE pyproject.toml constraints.txt .gitignore .dockerignore .devcontainer/devcontainer.json".split(),
     *(f"docs/{name}.md" for name in DOCUMENTS),
     *(path.as_posix() for path in (SHOWN, *SHOWN_MODELS.values())),
 )

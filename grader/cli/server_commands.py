@@ -18,8 +18,8 @@ from grader.cli.arguments import cores, errors, labs_named, note, refuse, stoppe
 from grader.cli.class_commands import (
     DEADLINES,
     class_device,
+    class_secrets,
     engine_starter,
-    random_secrets,
     require_packages,
     utc,
     worker_count,
@@ -64,7 +64,6 @@ def serve(
     from grader.classroom.batch.journal import Journal, JournalFull
     from grader.classroom.batch.tasks import Setup
     from grader.classroom.batch.workers import FIRST, WorkerPool
-    from grader.classroom.secrets_file import secrets_in_force
     from grader.classroom.server.api import application
     from grader.classroom.server.dispatching import Dispatcher
     from grader.classroom.server.service import Service
@@ -86,9 +85,7 @@ def serve(
             note(f"nobody has a token yet; run `python -m grader tokens {database} --roster FILE`")
         with WorkerPool(worker_count(engine, chosen, None)) as pool, Journal(database) as journal:
             pool.submit(FIRST, os.getpid)  # from the main thread, which has to begin what workers are forked from
-            found = secrets_in_force(secrets_file, near=Path.cwd())
-            errors.print(escape(found.sentence(labs)), soft_wrap=True)
-            setup = Setup(chosen, found.secrets or random_secrets(journal), jobs=each)
+            setup = Setup(chosen, class_secrets(secrets_file, labs, journal), jobs=each)
             names = tuple(gpu.name for gpu in gpus())[:count]
             starter = engine_starter(engine, accelerator, setup, pool)
             slots = max(2, cores() // each) + 2 * count

@@ -60,7 +60,7 @@ class CaseRatios:
 
 
 Rungs = Mapping[str, CaseRatios]
-"""One speed case: what was measured of each rung that could be timed, in the order of the ladder; the solution is the last."""
+"""One speed case: what was measured of each rung that could be timed."""
 
 
 @dataclass(frozen=True)
@@ -141,24 +141,18 @@ def calibrate(
             for found in pool.map(lambda gpu: _timed(labs, rungs, repeats, gpu, listen), range(gpus))
             for one in found
         ]
-    found: dict[tuple[str, str, str], list[SpeedSample]] = {}
+    found: dict[str, dict[str, dict[str, list[SpeedSample]]]]
+    found = {lab.id: {case.name: {} for case in lab.speed_cases} for lab in labs}
     for lab_id, rung, sample in samples:
-        found.setdefault((lab_id, sample.case, rung), []).append(sample)
+        found[lab_id][sample.case].setdefault(rung, []).append(sample)
     return Calibration(
         device,
         datetime.datetime.now(datetime.UTC).strftime("%Y-%m-%d"),
         {
-            lab.id: {
-                case.name: {
-                    rung: _ratios(found[lab.id, case.name, rung])
-                    for rung, _ in rungs[lab.id]
-                    if (lab.id, case.name, rung) in found
-                }
-                for case in lab.speed_cases
-            }
-            for lab in labs
+            lab_id: {case: {rung: _ratios(those) for rung, those in timed.items()} for case, timed in cases.items()}
+            for lab_id, cases in found.items()
         },
-        {lab.id: [rung for rung, _ in rungs[lab.id]] for lab in labs},
+        {lab_id: [rung for rung, _ in ladder] for lab_id, ladder in rungs.items()},
     )
 
 

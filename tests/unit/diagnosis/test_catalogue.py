@@ -46,7 +46,8 @@ def test_two_mistakes_that_hold_the_same_name_nothing():
 @pytest.mark.slow
 def test_the_kept_files_are_of_these_edits(tmp_path):
     """By the digests of all wrong kernels: nothing is to be run."""
-    (tmp_path / "tests").symlink_to(TESTS)
+    for folder in ("tests", "solutions"):
+        (tmp_path / folder).symlink_to(TESTS.parent / folder)
     shutil.copytree(TESTS.parent / "grader" / "labs", tmp_path / "grader" / "labs")
     assert all((tmp_path / "grader" / "labs" / lab.id / "mistakes.npz").is_file() for lab in WITH_CATALOGUE)
     assert write_mistakes(tmp_path) == []
