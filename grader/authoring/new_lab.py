@@ -14,7 +14,13 @@ from grader.labs.wrong_kernels import wrong_kernels
 from grader.model import Case
 from grader.unusable import Unusable
 
-SKELETON = Path(__file__).parent / "skeleton"
+HERE = Path(__file__).parent
+SKELETON = {
+    "grader/labs/ID/lab.py": "lab.py.txt",
+    "grader/labs/ID/relation.py": "relation.py.txt",
+    "solutions/ID.py": "solution.py.txt",
+    "notebooks/source/ID.py": "notebook.py.txt",
+}
 MOST_TO_RECORD = 1 << 23
 """Products of a case that the diagnosis records first."""
 
@@ -30,14 +36,10 @@ def make_lab(lab_id: str, root: Path) -> list[Path]:
         "TITLE": f"{lab_id.upper()}: fp16 x fp16 matrix product",
         "ORDER": str(max((lab.order for lab in all_labs().values()), default=0) + 1),
     }
-    lab = root / "grader" / "labs" / lab_id
-    files = {
-        lab / "__init__.py": "",
-        lab / "lab.py": _filled("lab.py.txt", names),
-        lab / "relation.py": _filled("relation.py.txt", names),
-        root / "solutions" / f"{lab_id}.py": _filled("solution.py.txt", names),
-        root / "notebooks" / "source" / f"{lab_id}.py": _filled("notebook.py.txt", names),
-    }
+    files = {root / "grader" / "labs" / lab_id / "__init__.py": ""}
+    for name, template in SKELETON.items():
+        skeleton = Template((HERE / "skeleton" / template).read_text(encoding="utf-8"))
+        files[root / name.replace("ID", lab_id)] = skeleton.substitute(names)
     there = [path for path in files if path.exists()]
     if there:
         raise Unusable(f"{there[0].relative_to(root)} exists already; choose another id, or remove it first")
@@ -45,10 +47,6 @@ def make_lab(lab_id: str, root: Path) -> list[Path]:
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(text, encoding="utf-8")
     return list(files)
-
-
-def _filled(name: str, names: dict[str, str]) -> str:
-    return Template((SKELETON / name).read_text(encoding="utf-8")).substitute(names)
 
 
 REQUIRED = {

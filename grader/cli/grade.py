@@ -25,8 +25,7 @@ from grader.unusable import Unusable
 if TYPE_CHECKING:
     from grader.labs import Lab
     from grader.model import Device, KernelBundle, Report, Submission
-    from grader.pipeline.grading import GradeOptions
-    from grader.pipeline.progress import Progress
+    from grader.pipeline.grading import GradeOptions, Progress
 
 
 RELOAD_SECONDS = 3

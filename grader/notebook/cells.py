@@ -11,12 +11,12 @@ from typing import TYPE_CHECKING, Any
 from grader.labs import Lab, all_labs
 from grader.model import KernelSource, Refusal
 from grader.notebook.language import translated
-from grader.pipeline.progress import Progress
 from grader.reading import read_executed
 from grader.reporting.compact import Remark
 from grader.reporting.inline import Inline
 
 if TYPE_CHECKING:
+    from grader.pipeline.grading import Progress
     from grader.reporting.pictures import Picture
 
 ELSEWHERE = "check works in a notebook; in a terminal, `python -m grader grade FILE` gives the same answer."

@@ -13,7 +13,7 @@ from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
 import torch
 
@@ -41,7 +41,6 @@ from grader.model import (
     SpeedSample,
     Submission,
 )
-from grader.pipeline.progress import Listener, Progress, no_listener
 from grader.reading import read
 from grader.reporting.profile_texts import build_texts, profile_texts
 from grader.running import profiler, sanitizer
@@ -54,6 +53,44 @@ if TYPE_CHECKING:
 CHECKED_CAPABILITIES = (80, 90)
 """What kernels are compiled for without a GPU: to a binary for the newest capability; for the others only as far as the pass that allocates
 shared memory. In a batch most configs are compiled only to LLVM IR for the newest (`GradeOptions.facts`)."""
+
+
+Stage = Literal["describe", "compile", "run", "time", "score"]
+
+
+@dataclass(frozen=True)
+class Progress:
+    """A stage of one lab's grading, and how much of it is done; a stage that is not counted has 0 of 0.
+
+    case: the one that was run or timed last. points: what the lab earned, once it is scored.
+    """
+
+    lab_id: str
+    stage: Stage
+    done: int = 0
+    total: int = 0
+    case: str = ""
+    points: float | None = None
+
+    def __str__(self) -> str:
+        match self.stage:
+            case "describe":
+                return "reading configs and grid"
+            case "compile":
+                return f"compiled {self.done} of {self.total} binaries"
+            case "run":
+                return f"ran {self.done} of {self.total} launches ({self.case})"
+            case "time":
+                return f"timed {self.case}"
+            case "score":
+                return f"{self.points or 0:.1f} points"
+
+
+Listener = Callable[[Progress], None]
+
+
+def no_listener(progress: Progress) -> None:
+    """Where nobody waits."""
 
 
 @dataclass(frozen=True)

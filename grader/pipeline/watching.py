@@ -192,14 +192,11 @@ class _Round(threading.Thread):
         self._publish(report, started, final=True)
 
     def _building(self) -> BuildOptions:
-        options, start, stopped = self.watch.options, self.session.start, self.stopped.is_set
-        return BuildOptions(
-            options.capabilities, "check", options.cores, options.confined, start, stopped, options.cache
-        )
+        return replace(self.watch.options.building, start=self.session.start, cancelled=self.stopped.is_set)
 
     def _interpreting(self, cores: int) -> InterpretOptions:
-        options, start, stopped = self.watch.options, self.session.start, self.stopped.is_set
-        return InterpretOptions(cores, options.confined, options.case_seconds, start, stopped)
+        how = self.watch.options.interpreting(cores)
+        return replace(how, start=self.session.start, cancelled=self.stopped.is_set)
 
     def _first_answer(self, lab: Lab, source: KernelSource, started: float) -> tuple[KernelBundle, Known] | None:
         """The interpreter's verdict as if every config that Triton's front end reads compiled; None when none can be launched."""
