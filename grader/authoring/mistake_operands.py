@@ -21,7 +21,6 @@ import numpy as np
 from grader.building import BuildOptions, describe
 from grader.diagnosis.compare import whole_products
 from grader.diagnosis.explaining import run_of, telling
-from grader.diagnosis.observation import Observation
 from grader.diagnosis.provenance import Array
 from grader.diagnosis.values import check_values, check_weight
 from grader.labs import Lab, all_labs, get_lab
@@ -144,10 +143,7 @@ def _of_case(
             observed = [*check_values(run, products)[0], *(weights or ())]
             for one in observed:
                 if len(one.values) and (weights is None or one.aspect != "right"):
-                    _fill(found.setdefault(one.aspect, np.full(shapes[one.aspect], np.nan, dtype=np.float32)), one)
+                    operand = found.setdefault(one.aspect, np.full(shapes[one.aspect], np.nan, dtype=np.float32))
+                    row, k = one.values[:, :2].astype(np.int64).T
+                    operand[row, k] = one.values[:, 2]
     return found
-
-
-def _fill(operand: Array, observation: Observation) -> None:
-    row, k = observation.values[:, :2].astype(np.int64).T
-    operand[row, k] = observation.values[:, 2]

@@ -78,21 +78,19 @@ def missing(lab_id: str, root: Path) -> Iterator[tuple[bool, str]]:
         elif not (name.endswith(CATALOGUE) and STEPS in lacking):  # without steps there are no wrong steps
             yield False, f"{name.replace('ID', lab_id)}: {OPTIONAL[name]}"
     if (relation := relation_of(lab_id)) is not None:
-        yield from _recorded_first([all_labs()[lab_id].case(name) for name in relation.first])
+        first = [all_labs()[lab_id].case(name) for name in relation.first]
+        yield from ((True, sentence) for sentence in _recorded_first(first))
     try:
         wrong_kernels(all_labs()[lab_id], root)
     except Unusable as problem:
         yield True, str(problem)
 
 
-def _recorded_first(cases: Sequence[Case]) -> Iterator[tuple[bool, str]]:
+def _recorded_first(cases: Sequence[Case]) -> Iterator[str]:
     """Whether the cases that the diagnosis records first are small, and share no size that a number could have its name from in both."""
     for case in cases:
         if case.M * case.N * case.K > MOST_TO_RECORD:
-            yield (
-                True,
-                f"a smaller case in `first` of its relation: {case.name} has more than {MOST_TO_RECORD} products",
-            )
+            yield f"a smaller case in `first` of its relation: {case.name} has more than {MOST_TO_RECORD} products"
     shared = [size for size in ("M", "N", "K") if len({getattr(case, size) for case in cases}) < len(cases)]
     if shared:
-        yield True, f"two cases in `first` of its relation that share no size: they have the same {', '.join(shared)}"
+        yield f"two cases in `first` of its relation that share no size: they have the same {', '.join(shared)}"

@@ -100,7 +100,10 @@ def grade(
     if junit_file:
         write_whole(junit_file, junit(report))
     if html_file:
-        _write_page(html_file, report, traffic=True)
+        from grader.pipeline.page_traffic import counted
+        from grader.reporting.page import page
+
+        write_whole(html_file, page(report, counted(report)))
         Terminal(highlight=False).print(f"Report with pictures: {escape(str(html_file))}", soft_wrap=True)
 
 
@@ -127,7 +130,9 @@ def watch(
 
     def publish(report: Report) -> None:
         if html_file:
-            _write_page(html_file, report, reload_seconds=RELOAD_SECONDS)
+            from grader.reporting.page import page  # it takes a second, and the first answer comes before
+
+            write_whole(html_file, page(report, reload_seconds=RELOAD_SECONDS))
             lines.page_written(html_file)
 
     lines = Lines(Terminal(highlight=False), publish)
@@ -194,14 +199,3 @@ def _grade(submission: Submission, labs: list[Lab], options: GradeOptions, built
             bars.update(tasks[news.lab_id], description=str(news), total=total, completed=done)
 
         return grade_submission(submission, labs, options, listen, built)
-
-
-def _write_page(path: Path, report: Report, *, traffic: bool = False, reload_seconds: int = 0) -> None:
-    """Writes the HTML page.
-
-    traffic: count what right kernels do to memory first, about a second each. reload_seconds: how often an open page looks for a new one.
-    """
-    from grader.pipeline.page_traffic import counted
-    from grader.reporting.page import page
-
-    write_whole(path, page(report, counted(report) if traffic else {}, reload_seconds=reload_seconds))
