@@ -146,14 +146,12 @@ def tokens(
         if not store.revoke(login):
             raise refuse(f"{database} has no member {login!r}; `python -m grader tokens {database}` lists them")
     known = {member.login: member for member, _ in store.members()}
-    again = [known.get(login) for login in renew or ()]
-    if None in again:
-        raise refuse(
-            f"{database} has no member {(renew or [''])[again.index(None)]!r}; give --roster or --instructor first"
-        )
+    for login in renew or ():
+        if login not in known:
+            raise refuse(f"{database} has no member {login!r}; give --roster or --instructor first")
     made = store.admit(people, "student", days)
     made |= store.admit([Person(login) for login in instructor or ()], "instructor", days)
-    for member in filter(None, again):
+    for member in (known[login] for login in renew or ()):
         made |= store.admit([Person(member.login, member.name)], member.role, days, renew=True)
     if not (people or instructor or renew or revoke):
         for member, fine in store.members():

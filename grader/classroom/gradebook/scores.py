@@ -16,7 +16,7 @@ from types import MappingProxyType
 from typing import Any
 
 from grader.classroom.gradebook import BONUS
-from grader.classroom.marked_answers import answer_score, asked
+from grader.classroom.marked_answers import DECIMALS, answer_score, asked
 from grader.labs import all_labs
 from grader.model import LabReport, Report
 from grader.reading.answers import Answers
@@ -24,7 +24,6 @@ from grader.reporting.text import name
 from grader.unusable import Unusable
 
 PARTS = ("correctness", "speed")
-DECIMALS = 6
 
 
 def graded_part(grade_id: str) -> tuple[str, str] | None:
