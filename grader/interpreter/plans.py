@@ -35,24 +35,18 @@ class _Unplannable(Exception):
     """Arguments or a result that no plan can be made for."""
 
 
-class _Slot:
-    """The place of a value among the operands and what the calls before have made."""
-
-    __slots__ = ("number",)
-
-    def __init__(self, number: int) -> None:
-        self.number = number
-
-
 class _Tracing:
-    """Stands in for the builder while an operation goes the whole way, and notes what is asked of the real one."""
+    """Stands in for the builder while an operation goes the whole way, and writes down what is asked of the real one: a line for each call,
+    since Python runs a function faster than it walks a list. Its text has names of our own only."""
 
     current: _Tracing | None = None
 
     def __init__(self, builder: Any, operands: list[Any]) -> None:
         self._builder, self._operands = builder, operands
         self._values = [tensor.handle for tensor in operands]
-        self._calls: list[tuple[str, list[Any], dict[str, Any], int]] = []
+        self._names = [f"t{number}.handle" for number in range(len(operands))]
+        self._scope: dict[str, Any] = {"tensor": tl.core.tensor, "builder": builder}
+        self._lines: list[str] = []
         self.sees_values = False
 
     def __getattr__(self, name: str) -> Any:
@@ -61,79 +55,56 @@ class _Tracing:
             return real
 
         def call(*arguments: Any, **options: Any) -> Any:
-            given = (
-                [self._recorded(one) for one in arguments],
-                {key: self._recorded(one) for key, one in options.items()},
-            )
+            given = [*map(self._text, arguments), *(f"{key}={self._text(one)}" for key, one in options.items())]
             made = real(*arguments, **options)
             values = made if isinstance(made, (tuple, list)) else [made]
             if made is None or all(isinstance(one, HANDLES) for one in values):
-                self._values.extend(values)
-                self._calls.append((name, *given, len(values)))
+                names = [f"v{len(self._values) + part}" for part in range(len(values))]
+                self._values += values
+                self._names += names
+                self._lines.append(f"{', '.join(names)} = builder.{name}({', '.join(given)})")
             else:
                 self.sees_values = True  # what it made would be a constant of the plan
             return made
 
         return call
 
-    def _recorded(self, argument: Any) -> Any:
-        """An argument as a plan keeps it: values as slots, in lists too."""
-        if isinstance(argument, HANDLES):
-            return _Slot(self._number(argument))
-        if isinstance(argument, (list, tuple)) and any(isinstance(one, HANDLES) for one in argument):
-            return [self._recorded(one) for one in argument]
-        return argument
+    def _text(self, value: Any) -> str:
+        """A value by its name, lists of values too; anything else is a constant of the plan."""
+        if isinstance(value, HANDLES):
+            return self._name(value)
+        if isinstance(value, (list, tuple)) and any(isinstance(one, HANDLES) for one in value):
+            return f"[{', '.join(map(self._text, value))}]"
+        name = f"c{len(self._scope)}"
+        self._scope[name] = value
+        return name
 
-    def _number(self, handle: Any) -> int:
-        for number in reversed(range(len(self._values))):
-            if self._values[number] is handle:
-                return number
+    def _name(self, handle: Any) -> str:
+        for value, name in zip(reversed(self._values), reversed(self._names), strict=True):
+            if value is handle:
+                return name
         self.sees_values = True  # made without the builder
-        return 0
+        return ""
 
     def plan(self, result: Any) -> Plan:
         """The plan by which `result` was made. Raises _Unplannable."""
-        kept = [self._result(one) for one in result] if type(result) in (tuple, tl.tuple) else self._result(result)
+        several = type(result) in (tuple, tl.tuple)
+        made = f"({''.join(self._made(one) + ', ' for one in result)})" if several else self._made(result)
         if self.sees_values:
             raise _Unplannable
-        return self._written(kept)
+        tensors = ", ".join(f"t{number}" for number in range(len(self._operands)))
+        exec("\n    ".join([f"def plan({tensors}):", *self._lines, f"return {made}"]), self._scope)
+        return self._scope["plan"]  # type: ignore[no-any-return]
 
-    def _result(self, result: Any) -> Any:
-        """A slot for an operand that is passed on; else the slot of a value, None where there is none, and its type."""
+    def _made(self, result: Any) -> str:
+        """An operand that is passed on, or a tensor of what the calls made, None where that is nothing. Raises _Unplannable."""
         if type(result) is not tl.core.tensor:
             raise _Unplannable
         for number, operand in enumerate(self._operands):
             if result is operand:
-                return _Slot(number)
-        return (None if result.handle is None else _Slot(self._number(result.handle))), result.type
-
-    def _written(self, result: Any) -> Plan:
-        """The calls as a function, which Python runs faster than it walks a list of them. Its text has names of our own only."""
-        scope: dict[str, Any] = {"tensor": tl.core.tensor, "builder": self._builder}
-        tensors = [f"t{number}" for number in range(len(self._operands))]
-        values = [f"{tensor}.handle" for tensor in tensors]
-
-        def text(value: Any) -> str:
-            if type(value) is _Slot:
-                return values[value.number]
-            if type(value) is list and any(type(one) is _Slot for one in value):
-                return f"[{', '.join(map(text, value))}]"
-            scope[name := f"c{len(scope)}"] = value
-            return name
-
-        def made(one: Any) -> str:
-            return tensors[one.number] if type(one) is _Slot else f"tensor({text(one[0])}, {text(one[1])})"
-
-        lines = []
-        for method, arguments, options, count in self._calls:
-            given = [*map(text, arguments), *(f"{name}={text(one)}" for name, one in options.items())]
-            targets = [f"v{len(values) + part}" for part in range(count)]
-            values += targets
-            lines.append(f"{', '.join(targets)} = builder.{method}({', '.join(given)})")
-        results = f"({''.join(made(one) + ', ' for one in result)})" if type(result) is list else made(result)
-        lines.append(f"return {results}")
-        exec("\n    ".join([f"def plan({', '.join(tensors)}):", *lines]), scope)
-        return scope["plan"]  # type: ignore[no-any-return]
+                return f"t{number}"
+        handle = "None" if result.handle is None else self._name(result.handle)
+        return f"tensor({handle}, {self._text(result.type)})"
 
 
 class _Operation:
