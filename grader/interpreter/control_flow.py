@@ -32,15 +32,21 @@ class BlockCondition(Exception):
     """A tensor of several elements where one truth value is needed."""
 
 
-class LoopEvents:
-    """Called at each iteration of a loop, so that a launch can be ended between two; before a loop, with how many there will be; and
-    at each tl.debug_barrier. `steers` is told what Python goes by, a loop's bounds or a condition, and a loop's variable.
+def _unwatched(*_: Any) -> None:
+    """Where nobody watches the launch."""
+
+
+class LaunchEvents:
+    """Called at each iteration of a loop, so that a launch can be ended between two; before a loop, with how many there will be; at
+    each tl.debug_barrier; and for each promise to the compiler that is broken (promises.py): its kind, what was promised and what was
+    seen. `steers` is told what Python goes by, a loop's bounds or a condition, and a loop's variable.
     """
 
-    iteration: Callable[[], None] | None = None
-    before: Callable[[int], None] | None = None
-    barrier: Callable[[], None] | None = None
-    steers: Callable[..., None] | None = None
+    iteration: Callable[[], None] = _unwatched
+    before: Callable[[int], None] = _unwatched
+    barrier: Callable[[], None] = _unwatched
+    broken: Callable[[str, int, tuple[int, ...]], None] = _unwatched
+    steers: Callable[..., None] = _unwatched
 
 
 def is_tensor(value: Any) -> bool:
@@ -79,15 +85,13 @@ def truth(value: Any, dynamic: list[bool] | None = None) -> bool:
         dynamic.append(True)
     if value.handle.data.size != 1:
         raise BlockCondition("a condition of several elements")
-    if LoopEvents.steers is not None:
-        LoopEvents.steers("condition", [value.handle])
+    LaunchEvents.steers("condition", [value.handle])
     return bool(value.handle.data.reshape(-1)[0])
 
 
 def iterates(value: Any) -> bool:
     """The condition of `while`, once an iteration."""
-    if LoopEvents.iteration is not None:
-        LoopEvents.iteration()
+    LaunchEvents.iteration()
     return truth(value)
 
 
@@ -179,15 +183,12 @@ def loop(kind: Any, *arguments: Any, **options: Any) -> Iterator[Any]:
         dtype = semantic.integer_promote_impl(dtype, tensor.dtype)
     first, last, stride = (_as_compared(tensor, dtype) for tensor in tensors)
     numpy_type = interpreter._get_np_dtype(dtype)
-    if LoopEvents.steers is not None:
-        LoopEvents.steers("range", [tensor.handle for tensor in tensors])
+    LaunchEvents.steers("range", [tensor.handle for tensor in tensors])
     for at in _iterations(first, last, stride):
-        if LoopEvents.iteration is not None:
-            LoopEvents.iteration()
+        LaunchEvents.iteration()
         data = (first + last - at if backwards else at).astype(numpy_type)
         handle = interpreter.TensorHandle(data, dtype)
-        if LoopEvents.steers is not None:
-            LoopEvents.steers("loop_variable", [tensors[int(backwards)].handle, tensors[2].handle], handle)
+        LaunchEvents.steers("loop_variable", [tensors[int(backwards)].handle, tensors[2].handle], handle)
         yield tl.core.tensor(handle, dtype)
 
 
@@ -212,8 +213,8 @@ def _iterations(first: Any, last: Any, stride: Any) -> Iterator[Any]:
     step, largest = int(stride[0]), int(np.iinfo(first.dtype).max)
     if not (isinstance(first, PerProgram) or isinstance(last, PerProgram)):
         at, end = int(first[0]), int(last[0])
-        if LoopEvents.before is not None and step:
-            LoopEvents.before(max(0, (end - at) // step))
+        if step:
+            LaunchEvents.before(max(0, (end - at) // step))
         while at < end:
             yield np.array([at], dtype=first.dtype)
             at = (at + step + largest + 1) % (2 * largest + 2) - largest - 1
@@ -223,8 +224,7 @@ def _iterations(first: Any, last: Any, stride: Any) -> Iterator[Any]:
     if not 0 < step < farthest or ((abs(begins) > farthest) | (abs(end) > farthest)).any():
         raise NeedsOneByOne("a loop whose iterations are counted one program at a time")
     iterations = int(-(-np.maximum(end - begins, 0) // step))
-    if LoopEvents.before is not None:
-        LoopEvents.before(iterations)
+    LaunchEvents.before(iterations)
     for iteration in range(iterations):
         yield (begins + iteration * step).astype(first.dtype)
 

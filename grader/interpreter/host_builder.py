@@ -17,7 +17,7 @@ from triton.runtime import interpreter
 from triton.runtime.interpreter import TensorHandle
 
 from grader.interpreter import promises
-from grader.interpreter.control_flow import LoopEvents
+from grader.interpreter.control_flow import LaunchEvents
 from grader.interpreter.native_memory import POISON_BYTE
 from grader.interpreter.number_formats import as_tf32, decode, encode, fused, is_packed, sum_in_14_bits, to_integer
 from grader.interpreter.orders import BITS, ELEMENTS, approximated, in_another, left_open
@@ -405,8 +405,7 @@ for _name in ("create_atomic_rmw", "create_atomic_cas"):
 @_method
 def create_barrier(self: Any) -> None:
     """Threads of a program wait for each other: here there is one, and whoever follows its accesses is told."""
-    if LoopEvents.barrier is not None:
-        LoopEvents.barrier()
+    LaunchEvents.barrier()
 
 
 @_method

@@ -13,7 +13,7 @@ os.environ["TRITON_INTERPRET"] = "1"
 
 import numpy as np
 
-from grader.interpreter import faults, language_shims, lockstep, memory_check, program_loop
+from grader.interpreter import access_log, faults, language_shims, lockstep, memory_check, program_loop, recording
 from grader.interpreter.areas import Area
 from grader.interpreter.generated_module import LoadedModule, constants
 from grader.interpreter.launch_findings import Findings
@@ -190,15 +190,11 @@ def _one_after_the_other(
     recorder: Any = None
     begins: Callable[[int], None] | None = None
     if "record" in request:
-        from grader.interpreter import recording
-
         recorder = recording.Recorder(check.areas, check.path, request["record"], request.get("enough"), stores)
         begins = recorder.begin
         if stores is not None:
             wanted = filter(recorder.wants, request["record"])
     elif request.get("accesses"):
-        from grader.interpreter import access_log
-
         recorder = access_log.AccessLog(check.areas, check.path)
         check.told = recorder.add
     try:

@@ -16,8 +16,7 @@ from __future__ import annotations
 import math
 import resource
 from collections import defaultdict
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import ExitStack, contextmanager
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -203,19 +202,14 @@ class Lockstep(MemoryCheck):
         self.log = Log()
         self._judged = self.numbers
 
-    @contextmanager
-    def active(self) -> Iterator[None]:
+    def replacements(self) -> list[tuple[Any, str, Any]]:
         """As MemoryCheck's, with the builder's methods that ask for the number of a program or for one number."""
-        with ExitStack() as stack:
-            stack.enter_context(super().active())
-            for owner, name, function in (
-                (interpreter.InterpreterBuilder, "create_get_program_id", _program_id),
-                (interpreter.InterpreterBuilder, "create_splat", _splat),
-                (tl.core.tensor, "__bool__", _is_truthy(tl.core.tensor.__bool__)),
-            ):
-                stack.callback(setattr, owner, name, getattr(owner, name))
-                setattr(owner, name, function)
-            yield
+        return [
+            *super().replacements(),
+            (interpreter.InterpreterBuilder, "create_get_program_id", _program_id),
+            (interpreter.InterpreterBuilder, "create_splat", _splat),
+            (tl.core.tensor, "__bool__", _is_truthy(tl.core.tensor.__bool__)),
+        ]
 
     def watched(self, memory: Any) -> NativeMemory:
         """What stands in front of Triton's native functions."""

@@ -15,20 +15,21 @@ from __future__ import annotations
 import signal
 import zlib
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import replace
 from time import monotonic, process_time
 from typing import Any
 
 import numpy as np
+from triton.runtime import interpreter
 
 from grader.interpreter.areas import WINDOW_BITS, Area, area_of
-from grader.interpreter.control_flow import LoopEvents
+from grader.interpreter.control_flow import LaunchEvents
 from grader.interpreter.faults import LaunchEnded
 from grader.interpreter.launch_findings import Findings
 from grader.interpreter.memory_access import MemoryAccess, is_misaligned
 from grader.interpreter.native_memory import POISON_BYTE, NativeMemory, atomic_rmw
-from grader.interpreter.promises import BrokenPromises
+from grader.interpreter.program_loop import replaced
 from grader.interpreter.races import WITHIN_A_PROGRAM, Races, too_far_apart
 from grader.interpreter.split_k import Contributions
 from grader.interpreter.strays import strays
@@ -83,28 +84,29 @@ class MemoryCheck:
 
     @contextmanager
     def active(self) -> Iterator[None]:
-        """Replaces the interpreter's memory functions."""
-        from triton.runtime import interpreter
+        """Replaces the interpreter's memory functions, and sets the clock."""
+        with ExitStack() as stack:
+            for owner, name, function in self.replacements():
+                stack.enter_context(replaced(owner, name, function))
+            self._set_clock()
+            try:
+                yield
+            finally:
+                signal.signal(signal.SIGPROF, signal.SIG_IGN)
+                signal.setitimer(signal.ITIMER_PROF, 0)
 
-        memory, load = interpreter._interpreter, interpreter.InterpreterBuilder.create_masked_load
-        interpreter._interpreter = self.watched(memory)
-        if self.poison_masked:
-            interpreter.InterpreterBuilder.create_masked_load = _poisoning(load)
-        LoopEvents.iteration, LoopEvents.before, LoopEvents.barrier = (
-            self._iteration,
-            self._before_loop,
-            self.barrier,
-        )
-        BrokenPromises.report = self._broken
-        self._set_clock()
-        try:
-            yield
-        finally:
-            signal.signal(signal.SIGPROF, signal.SIG_IGN)
-            signal.setitimer(signal.ITIMER_PROF, 0)
-            interpreter._interpreter = memory
-            interpreter.InterpreterBuilder.create_masked_load = load
-            LoopEvents.iteration = LoopEvents.before = LoopEvents.barrier = BrokenPromises.report = None
+    def replacements(self) -> list[tuple[Any, str, Any]]:
+        """What stands in the place of an owner's attribute of that name while the launch runs."""
+        builder = interpreter.InterpreterBuilder
+        load = _poisoning(builder.create_masked_load) if self.poison_masked else builder.create_masked_load
+        return [
+            (interpreter, "_interpreter", self.watched(interpreter._interpreter)),
+            (builder, "create_masked_load", load),
+            (LaunchEvents, "iteration", self._iteration),
+            (LaunchEvents, "before", self._before_loop),
+            (LaunchEvents, "barrier", self.barrier),
+            (LaunchEvents, "broken", self._broken),
+        ]
 
     def _broken(self, kind: str, promised: int, seen: tuple[int, ...]) -> None:
         """The compiler was promised what is not so."""
@@ -115,8 +117,6 @@ class MemoryCheck:
 
     def watched(self, memory: Any) -> NativeMemory:
         """What stands in front of Triton's native functions."""
-        from triton.runtime import interpreter
-
         return _Watched(memory, self, interpreter.interpreter_builder)
 
     def _set_clock(self) -> None:
@@ -284,7 +284,6 @@ class MemoryCheck:
 
 def _poisoning(load: Any) -> Any:
     """The builder's masked load, in which lanes that are left out are poison where no `other` says what they are."""
-    from triton.runtime import interpreter
 
     def create_masked_load(self: Any, pointers: Any, mask: Any, other: Any, *policy: Any) -> Any:
         if other is None:

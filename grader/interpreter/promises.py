@@ -14,6 +14,8 @@ from typing import Any
 import numpy as np
 import triton.language as tl
 
+from grader.interpreter.control_flow import LaunchEvents
+
 MULTIPLE, CONTIGUOUS, CONSTANT, ASSUMED = "multiple", "contiguous", "constant", "assumed"
 PROMISES = {"multiple_of": MULTIPLE, "max_contiguous": CONTIGUOUS, "max_constancy": CONSTANT}
 """Functions of triton.language that tell the compiler something of a tensor, and what."""
@@ -22,23 +24,17 @@ Seen = tuple[int, ...]
 """Numbers that break a promise: the first in a place where it cannot stand, and the one before it, if that says more."""
 
 
-class BrokenPromises:
-    """Called for each promise that is broken: its kind, what was promised (0: a condition) and what was seen."""
-
-    report: Callable[[str, int, Seen], None] | None = None
-
-
 def checked(kind: str) -> Callable[..., Any]:
     """A function that takes the place of one of PROMISES, and checks what it is given."""
 
     def hint(input: Any, values: Any, _semantic: Any = None, **_: Any) -> Any:
-        if BrokenPromises.report is not None and isinstance(input, tl.core.tensor):
+        if isinstance(input, tl.core.tensor):
             whole = [
                 int(getattr(value, "value", value))
                 for value in (values if isinstance(values, (list, tuple, tl.tuple)) else [values])
             ]
             for promised, seen in breaks(kind, input.handle, whole):
-                BrokenPromises.report(kind, promised, seen)
+                LaunchEvents.broken(kind, promised, seen)
         return input
 
     return hint
@@ -46,8 +42,8 @@ def checked(kind: str) -> Callable[..., Any]:
 
 def assumed(condition: Any) -> None:
     """tl.assume of a condition."""
-    if BrokenPromises.report is not None and not condition.data.all():
-        BrokenPromises.report(ASSUMED, 0, ())
+    if not condition.data.all():
+        LaunchEvents.broken(ASSUMED, 0, ())
 
 
 def breaks(kind: str, handle: Any, promises: Sequence[int]) -> list[tuple[int, Seen]]:

@@ -20,14 +20,19 @@ import json
 import struct
 from array import array
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from typing import Any
 
 import numpy as np
+import triton.language as tl
+from triton.runtime import interpreter
+from triton.runtime.interpreter import TensorHandle
 
+from grader.interpreter import reductions
 from grader.interpreter.areas import Area, area_of
-from grader.interpreter.control_flow import LoopEvents
+from grader.interpreter.control_flow import LaunchEvents
 from grader.interpreter.native_memory import line_in, lines_in
+from grader.interpreter.program_loop import replaced
 
 MAX_BYTES = 96 << 20
 MAX_NODES = 60_000
@@ -35,6 +40,9 @@ MAX_STORES = 4096
 WIDTH = 11
 MOVES = {"reshape", "trans", "expand_dims", "broadcast", "splat", "unsplat", "cat", "join", "split", "gather", "stack"}
 """Operations whose results hold elements of their inputs in other places."""
+NAMES = {"_sum_combine": "sum", "_elementwise_max": "max", "_elementwise_min": "min", "_prod_combine": "prod"}
+COMBINES = {getattr(tl.standard, name, None): kind for name, kind in NAMES.items()}
+"""Functions of Triton's for reductions and scans, and what a record calls them."""
 
 
 class _Names(dict[str, int]):
@@ -71,7 +79,6 @@ class Recorder:
         self.quiet = 0
         self.recording = self.full = False
         self.program = -1
-        self.replaced: list[tuple[Any, str, Any, bool]] = []
 
     @property
     def count(self) -> int:
@@ -81,30 +88,22 @@ class Recorder:
     @contextmanager
     def active(self) -> Iterator[None]:
         """Hooks into the builder and the reductions."""
-        from triton.runtime import interpreter
-
         builder = interpreter.interpreter_builder
         names = [name for name in dir(builder) if name.startswith(("create_", "get_")) and not name.endswith("_ty")]
-        for name in names:
-            if callable(getattr(builder, name)):
-                self._put(builder, name, self._hooked(name.split("_", 1)[1], getattr(builder, name)))
-        self._hook_reductions()
-        self._put(LoopEvents, "steers", self._steers)
-        gc.disable()  # it would look through all that is recorded, again and again
-        try:
-            yield
-        finally:
-            gc.enable()
-            self._end()
-            for owner, name, original, own in reversed(self.replaced):
-                if own:
-                    setattr(owner, name, original)
-                else:  # else what is put into its class later would not be seen
-                    delattr(owner, name)
-
-    def _put(self, owner: Any, name: str, function: Any) -> None:
-        self.replaced.append((owner, name, getattr(owner, name), name in vars(owner)))
-        setattr(owner, name, function)
+        with ExitStack() as stack:
+            for name in names:
+                if callable(getattr(builder, name)):
+                    hooked = self._hooked(name.split("_", 1)[1], getattr(builder, name))
+                    stack.enter_context(replaced(builder, name, hooked))
+            for name, op in (("reduced", "reduce"), ("scanned", "scan")):
+                stack.enter_context(replaced(reductions, name, self._hooked_reduction(op, getattr(reductions, name))))
+            stack.enter_context(replaced(LaunchEvents, "steers", self._steers))
+            gc.disable()  # it would look through all that is recorded, again and again
+            try:
+                yield
+            finally:
+                gc.enable()
+                self._end()
 
     def answer(self) -> bytes:
         """The record."""
@@ -221,15 +220,12 @@ class Recorder:
 
     def _along(self, tile: Any, axis: int, made_of: Sequence[Any]) -> int:
         """Where the elements of a tile lie along one of its axes, in elements from its tensor's first."""
-        from triton.language import int64
-        from triton.runtime.interpreter import TensorHandle
-
         _, shape, offsets, strides = tile
         first, stride = (int(one[axis].data.reshape(-1)[0]) for one in (offsets, strides))
         places = ((first + np.arange(shape[axis])) * stride).reshape(
             [-1 if dim == axis else 1 for dim in range(len(shape))]
         )
-        return self._add("tile", [self._number(one) for one in made_of], TensorHandle(places, int64))
+        return self._add("tile", [self._number(one) for one in made_of], TensorHandle(places, tl.int64))
 
     def _is_axis(self, offset: Any) -> bool:
         return self._known(offset) and self.nodes[WIDTH * offset._node[1]] == self.names["ops"]["tile"]
@@ -240,8 +236,6 @@ class Recorder:
     # ---- hooks
 
     def _hooked(self, op: str, original: Any) -> Any:
-        from triton.runtime.interpreter import TensorHandle
-
         def call(*args: Any, **kwargs: Any) -> Any:
             if op in ("masked_store", "atomic_rmw", "atomic_cas") and not self.quiet:
                 self._store(op, args)
@@ -335,40 +329,22 @@ class Recorder:
             extra = (self._keep(offsets), self._keep(active), tensor)
             self._add(name, data, None, shape=addresses.shape, extra=extra)
 
-    def _hook_reductions(self) -> None:
-        import triton.language as tl
+    def _hooked_reduction(self, op: str, original: Any) -> Any:
+        def call(inputs: Any, axis: Any, combine_fn: Any, *rest: Any) -> Any:
+            if not self.recording or self.full or self.quiet:
+                return original(inputs, axis, combine_fn, *rest)
+            numbers = [self._number(tensor.handle) for tensor in inputs]
+            self.quiet += 1
+            try:
+                results = original(inputs, axis, combine_fn, *rest)
+            finally:
+                self.quiet -= 1
+            along = None if axis is None else int(axis) % len(inputs[0].shape)
+            for one in results:
+                self._add(op, numbers, one.handle, [COMBINES.get(combine_fn, "other"), along])
+            return results
 
-        from grader.interpreter import reductions
-
-        names = {
-            id(getattr(tl.standard, name, None)): kind
-            for name, kind in (
-                ("_sum_combine", "sum"),
-                ("_elementwise_max", "max"),
-                ("_elementwise_min", "min"),
-                ("_prod_combine", "prod"),
-            )
-        }
-        for name, op in (("reduced", "reduce"), ("scanned", "scan")):
-            original = getattr(reductions, name)
-
-            def call(
-                inputs: Any, axis: Any, combine_fn: Any, *rest: Any, original: Any = original, op: str = op
-            ) -> Any:
-                if not self.recording or self.full or self.quiet:
-                    return original(inputs, axis, combine_fn, *rest)
-                numbers = [self._number(tensor.handle) for tensor in inputs]
-                self.quiet += 1
-                try:
-                    results = original(inputs, axis, combine_fn, *rest)
-                finally:
-                    self.quiet -= 1
-                along = None if axis is None else int(axis) % len(inputs[0].shape)
-                for one in results:
-                    self._add(op, numbers, one.handle, [names.get(id(combine_fn), "other"), along])
-                return results
-
-            self._put(reductions, name, call)
+        return call
 
 
 def _plain(value: Any) -> Any:
