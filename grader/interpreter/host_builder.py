@@ -18,7 +18,7 @@ from triton.runtime.interpreter import TensorHandle
 
 from grader.interpreter import promises
 from grader.interpreter.control_flow import LaunchEvents
-from grader.interpreter.native_memory import POISON_BYTE
+from grader.interpreter.native_memory import poison
 from grader.interpreter.number_formats import as_tf32, decode, encode, fused, is_packed, sum_in_14_bits, to_integer
 from grader.interpreter.orders import BITS, ELEMENTS, approximated, in_another, left_open
 from grader.interpreter.unsupported import unsupported
@@ -139,10 +139,6 @@ def _width(handle: Any) -> int:
     return int(handle.data.dtype.itemsize * 8)
 
 
-def _poison(dtype: np.dtype[Any]) -> Any:
-    return np.full(dtype.itemsize, POISON_BYTE, dtype=np.uint8).view(dtype)[0]
-
-
 def _shift(function: Callable[..., Any]) -> Callable[..., Any]:
     """A shift by less than nothing, or by the type's width and more: an instruction has an answer to that, the compiler to such a number
     that it knows has none."""
@@ -150,7 +146,7 @@ def _shift(function: Callable[..., Any]) -> Callable[..., Any]:
     def shift(self: Any, left: Any, right: Any) -> Any:
         shifted = function(self, left, right)
         if getattr(right, "_known", False) and not (0 <= int(right.data.reshape(-1)[0]) < _width(left)):
-            shifted.data = np.where(True, _poison(shifted.data.dtype), shifted.data)
+            shifted.data = np.where(True, poison(shifted.data.dtype), shifted.data)
         return shifted
 
     METHODS[function.__name__] = shift
@@ -368,7 +364,7 @@ def create_gather(self: Any, source: Any, indices: Any, axis: int) -> Any:
     inside = (indices.data >= 0) & (indices.data < source.data.shape[axis])
     taken = np.take_along_axis(source.data, np.where(inside, indices.data, indices.data.dtype.type(0)), axis=axis)
     if not inside.all():
-        taken[~inside] = _poison(taken.dtype)
+        taken[~inside] = poison(taken.dtype)
     return TensorHandle(taken, source.dtype.scalar)
 
 

@@ -29,7 +29,7 @@ from grader.interpreter.areas import Area, area_of
 from grader.interpreter.launch_findings import Place
 from grader.interpreter.memory_access import is_misaligned
 from grader.interpreter.memory_check import MemoryCheck, is_index
-from grader.interpreter.native_memory import POISON_BYTE, NativeMemory, atomic_rmw, line_in, taken
+from grader.interpreter.native_memory import NativeMemory, atomic_rmw, line_in, taken
 from grader.interpreter.per_program import Diverged, NeedsOneByOne, PerProgram, programs_of, stacked
 from grader.interpreter.program_loop import tell_grid
 from grader.interpreter.races import ADDS, SEVERAL, count_additions
@@ -266,10 +266,6 @@ class Lockstep(MemoryCheck):
 
 
 class _LockstepMemory(NativeMemory):
-    def __init__(self, memory: Any, check: Lockstep) -> None:
-        super().__init__(memory, interpreter.interpreter_builder)
-        self._check = check
-
     def load(self, pointers: Any, mask: Any, other: Any, dtype: Any) -> Any:
         programs, index = programs_of(pointers, mask, other), is_index(dtype, pointers)
         if programs is not None:
@@ -312,9 +308,7 @@ class _LockstepMemory(NativeMemory):
         offsets = area.offsets(pointers)
         stray = mask & ((offsets < 0) | (offsets > area.size - width))
         real = np.where(stray, np.uint64(area.base), pointers) + np.uint64(area.shift)
-        loaded = np.array(self._load(check.areas, real, mask & ~stray, other, dtype))
-        loaded[stray] = np.full(width, POISON_BYTE, dtype=np.uint8).view(dtype)[0]
-        return loaded
+        return self._load(real, mask & ~stray, other, dtype, stray)
 
     def store(self, pointers: Any, values: Any, mask: Any) -> None:
         pointers, values, mask = self._of_all(pointers, values, mask)

@@ -28,7 +28,7 @@ from grader.interpreter.control_flow import LaunchEvents
 from grader.interpreter.faults import LaunchEnded
 from grader.interpreter.launch_findings import Findings
 from grader.interpreter.memory_access import MemoryAccess, is_misaligned
-from grader.interpreter.native_memory import POISON_BYTE, NativeMemory, atomic_rmw
+from grader.interpreter.native_memory import NativeMemory, atomic_rmw, poison
 from grader.interpreter.program_loop import replaced
 from grader.interpreter.races import WITHIN_A_PROGRAM, Races, too_far_apart
 from grader.interpreter.split_k import Contributions
@@ -117,7 +117,7 @@ class MemoryCheck:
 
     def watched(self, memory: Any) -> NativeMemory:
         """What stands in front of Triton's native functions."""
-        return _Watched(memory, self, interpreter.interpreter_builder)
+        return _Watched(memory, self)
 
     def _set_clock(self) -> None:
         if self.seconds is None:
@@ -289,8 +289,7 @@ def _poisoning(load: Any) -> Any:
         if other is None:
             element = pointers.get_element_ty()
             dtype = np.dtype(interpreter._get_np_dtype(element))
-            poison = np.full(dtype.itemsize, POISON_BYTE, dtype=np.uint8).view(dtype)[0]
-            other = interpreter.TensorHandle(np.full(pointers.data.shape, poison, dtype=dtype), element)
+            other = interpreter.TensorHandle(np.full(pointers.data.shape, poison(dtype), dtype=dtype), element)
         return load(self, pointers, mask, other, *policy)
 
     return create_masked_load
@@ -304,26 +303,20 @@ def is_index(dtype: Any, pointers: Any) -> bool:
 def _unknown(before: np.ndarray, shared: np.ndarray | None) -> np.ndarray:
     """What an atomic gives back, poisoned where it tells which programs came before: on a GPU those are others each time."""
     if shared is not None and shared.any():
-        before[shared] = np.full(before.itemsize, POISON_BYTE, dtype=np.uint8).view(before.dtype)[0]
+        before[shared] = poison(before.dtype)
     return before
 
 
 class _Watched(NativeMemory):
     """Triton's native memory functions, with a check of every access before it happens."""
 
-    def __init__(self, memory: Any, check: MemoryCheck, builder: Any) -> None:
-        super().__init__(memory, builder)
-        self._check = check
-
     def load(self, pointers: Any, mask: Any, other: Any, dtype: Any) -> Any:
         width, known = np.dtype(dtype).itemsize, len(self._check.found)
         real, allowed, stray = self._check.check(MemoryAccess("load", self._program(), pointers, mask, width))
-        loaded = self._load(self._check.areas, real, allowed, other, dtype)
+        loaded = self._load(real, allowed, other, dtype, stray)
         if len(self._check.found) != known and self._check.misled is None and is_index(dtype, pointers):
             self._check.misled = self._check.found.last_tensor() or "its tensors"
             self._check.iterations = 0
-        if stray is not None:
-            loaded[stray] = np.full(width, POISON_BYTE, dtype=np.uint8).view(dtype)[0]
         return loaded
 
     def store(self, pointers: Any, values: Any, mask: Any) -> Any:

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import math
 import sys
-from collections.abc import Iterable
 from typing import Any
 
 import numpy as np
 from triton._C.libtriton import ir
+from triton.runtime.interpreter import interpreter_builder
 
 from grader.interpreter.areas import Area
 
@@ -16,31 +16,42 @@ POISON_BYTE = 0x7E
 """What fills a value that no kernel can rely on: a large number in every type, NaN in fp16."""
 
 
-class NativeMemory:
-    """Stands in front of Triton's native functions: what a subclass does not define goes straight to them."""
+def poison(dtype: Any) -> Any:
+    """The number of that type that is poison."""
+    return np.full(np.dtype(dtype).itemsize, POISON_BYTE, dtype=np.uint8).view(dtype)[0]
 
-    def __init__(self, memory: Any, builder: Any) -> None:
-        self._memory, self._builder = memory, builder
+
+class NativeMemory:
+    """Stands in front of Triton's native functions for a `check`: what a subclass does not define goes straight to them."""
+
+    def __init__(self, memory: Any, check: Any) -> None:
+        self._memory, self._check = memory, check
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._memory, name)
 
     def _program(self) -> int:
         """The number of the program that is running, counted along the grid."""
-        (x, y, z), (_, height, depth) = self._builder.grid_idx, self._builder.grid_dim
+        (x, y, z), (_, height, depth) = interpreter_builder.grid_idx, interpreter_builder.grid_dim
         return int((x * height + y) * depth + z)
 
     def _within_a_program(self) -> bool:
         """Whether the atomic that runs is one to the threads of its program only."""
-        return self._builder.scope == ir.MEM_SYNC_SCOPE.CTA
+        return interpreter_builder.scope == ir.MEM_SYNC_SCOPE.CTA
 
-    def _load(self, areas: Iterable[Area], pointers: Any, mask: Any, other: Any, dtype: Any) -> np.ndarray:
-        """As Triton's native load of real addresses; see `taken`."""
+    def _load(self, pointers: Any, mask: Any, other: Any, dtype: Any, stray: np.ndarray | None = None) -> np.ndarray:
+        """As Triton's native load of real addresses; see `taken`. stray: the lanes that find poison."""
+        loaded = self._taken(pointers, mask, other, dtype)
+        if stray is not None:
+            loaded[stray] = poison(dtype)
+        return loaded
+
+    def _taken(self, pointers: Any, mask: Any, other: Any, dtype: Any) -> np.ndarray:
         pointers, width = np.asarray(pointers), np.dtype(dtype).itemsize
         active = pointers.reshape(-1) if mask.all() else pointers[mask]
         if active.size:
             lowest, highest = int(active.min()), int(active.max())
-            for area in areas:
+            for area in self._check.areas:
                 begin = (area.first + area.shift) % 2**64
                 if begin <= lowest and highest <= begin + area.size - width:
                     places = (active - np.uint64(begin)).view(np.int64)
