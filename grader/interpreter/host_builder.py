@@ -32,7 +32,8 @@ EXACT_IN_FP32 = 1024
 """Products of two int8 are at most 2^14, and whole numbers up to 2^24 are exact in fp32."""
 
 
-def _method(function: Callable[..., Any]) -> Callable[..., Any]:
+def method(function: Callable[..., Any]) -> Callable[..., Any]:
+    """`function` is to take the place of the builder's method of its name."""
     METHODS[function.__name__] = function
     return function
 
@@ -180,7 +181,7 @@ def create_ashr(self: Any, left: Any, right: Any) -> Any:
     return TensorHandle(np.right_shift(signed, amount).view(left.data.dtype), left.dtype.scalar)
 
 
-@_method
+@method
 def create_umulhi(self: Any, left: Any, right: Any) -> Any:
     """The upper half of the product of two unsigned numbers, which is what the bits are taken for."""
     bits = _width(left)
@@ -192,7 +193,7 @@ def create_umulhi(self: Any, left: Any, right: Any) -> Any:
     return TensorHandle(high.astype(x.dtype).view(left.data.dtype), left.dtype.scalar)
 
 
-@_method
+@method
 def create_fabs(self: Any, arg: Any) -> Any:
     """The number without its sign bit."""
     bits = arg.data.view(f"u{arg.data.dtype.itemsize}")
@@ -200,7 +201,7 @@ def create_fabs(self: Any, arg: Any) -> Any:
     return TensorHandle((bits & mask).view(arg.data.dtype), arg.dtype.scalar)
 
 
-@_method
+@method
 def create_clampf(self: Any, arg: Any, low: Any, high: Any, propagate_nan: Any) -> Any:
     """min(max(x, low), high); a NaN becomes `low` unless it is to be kept."""
     x, bottom, top = _numbers(arg), _numbers(low), _numbers(high)
@@ -210,7 +211,7 @@ def create_clampf(self: Any, arg: Any, low: Any, high: Any, propagate_nan: Any) 
     return _made(clamped, arg.dtype)
 
 
-@_method
+@method
 def create_select(self: Any, condition: Any, first: Any, second: Any) -> Any:
     """One of two values of one type, bits as they are."""
     return TensorHandle(np.where(condition.data.astype(bool, copy=False), first.data, second.data), second.dtype.scalar)
@@ -236,7 +237,7 @@ for _name in ("si_to_fp", "ui_to_fp", "fp_to_si", "fp_to_ui", "fp_ext", "fp_trun
     METHODS[f"create_{_name}"] = _converted
 
 
-@_method
+@method
 def create_fp_to_fp(self: Any, source: Any, target: Any, rounding: Any) -> Any:
     """Between floating types, toward zero where the kernel says so."""
     if "fp8e4b15" in (target.scalar.name, source.dtype.scalar.name):
@@ -272,7 +273,7 @@ for _bits in (8, 16, 32, 64):
         METHODS[f"get_{_kind}{_bits}"] = _whole_constant(_bits, _kind)
 
 
-@_method
+@method
 def get_all_ones_value(self: Any, dtype: Any) -> Any:
     """All bits set."""
     numpy_type = interpreter._get_np_dtype(dtype)
@@ -280,7 +281,7 @@ def get_all_ones_value(self: Any, dtype: Any) -> Any:
     return TensorHandle(ones, dtype.scalar)
 
 
-@_method
+@method
 def create_splat(self: Any, target: Any, arg: Any) -> Any:
     """A scalar in every element of a block."""
     data = np.empty(target.shape, dtype=arg.data.dtype)
@@ -293,7 +294,7 @@ def _whole(numbers: Any) -> tuple[int, ...]:
     return tuple(int(number) for number in numbers)
 
 
-@_method
+@method
 def create_reshape(self: Any, arg: Any, shape: Any, allow_reorder: Any = False, *_: Any) -> Any:
     """The same elements in other sizes, in the same order unless the compiler may choose one: then even where the sizes stay, or only
     sizes of 1 come or go, it changes (seen on sm_90: from the layout of a product to that of a store)."""
@@ -301,33 +302,33 @@ def create_reshape(self: Any, arg: Any, shape: Any, allow_reorder: Any = False, 
     return TensorHandle(data.reshape(_whole(shape)), arg.dtype.scalar)
 
 
-@_method
+@method
 def create_cat(self: Any, lhs: Any, rhs: Any) -> Any:
     """Two tiles one behind the other, in an order that the compiler may choose."""
     both = np.concatenate([lhs.data, rhs.data])
     return TensorHandle(in_another(both).reshape(both.shape) if left_open(ELEMENTS) else both, lhs.dtype.scalar)
 
 
-@_method
+@method
 def create_trans(self: Any, arg: Any, order: Any) -> Any:
     """The axes in another order."""
     return TensorHandle(np.transpose(arg.data, _whole(order)), arg.dtype.scalar)
 
 
-@_method
+@method
 def create_broadcast(self: Any, arg: Any, shape: Any) -> Any:
     """Repeated along axes of one element."""
     return TensorHandle(np.broadcast_to(arg.data, _whole(shape)), arg.dtype.scalar)
 
 
-@_method
+@method
 def create_expand_dims(self: Any, arg: Any, axis: int) -> Any:
     """One more axis, of one element."""
     shape = arg.data.shape
     return TensorHandle(arg.data.reshape(*shape[:axis], 1, *shape[axis:]), arg.dtype.scalar)
 
 
-@_method
+@method
 def create_dot(self: Any, a: Any, b: Any, d: Any, precision: Any, imprecise: Any) -> Any:
     """A product of tiles, exact for integers; in fp32 for floats, with what tf32 reads of fp32 operands.
 
@@ -358,7 +359,7 @@ def create_dot(self: Any, a: Any, b: Any, d: Any, precision: Any, imprecise: Any
     return _made(total, d.dtype)
 
 
-@_method
+@method
 def create_gather(self: Any, source: Any, indices: Any, axis: int) -> Any:
     """One element for each index; for an index outside the tile what no kernel can rely on, as it is on a GPU."""
     inside = (indices.data >= 0) & (indices.data < source.data.shape[axis])
@@ -368,7 +369,7 @@ def create_gather(self: Any, source: Any, indices: Any, axis: int) -> Any:
     return TensorHandle(taken, source.dtype.scalar)
 
 
-@_method
+@method
 def create_histogram(self: Any, data: Any, bins: int, mask: Any = None) -> Any:
     """How many elements hold each of 0 .. bins - 1."""
     values = data.data.reshape(-1)
@@ -398,25 +399,25 @@ for _name in ("create_atomic_rmw", "create_atomic_cas"):
     METHODS[_name] = _with_scope(getattr(interpreter.InterpreterBuilder, _name))
 
 
-@_method
+@method
 def create_barrier(self: Any) -> None:
     """Threads of a program wait for each other: here there is one, and whoever follows its accesses is told."""
     LaunchEvents.barrier()
 
 
-@_method
+@method
 def create_assume(self: Any, condition: Any) -> None:
     """Nothing, but that a promise to the optimiser has to be kept."""
     promises.assumed(condition)
 
 
-@_method
+@method
 def create_inline_asm(self: Any, *_: Any) -> None:
     """Inline assembly: not on this machine."""
     raise unsupported("inline_asm")
 
 
-@_method
+@method
 def create_extern_elementwise(self: Any, library: Any, path: Any, symbol: str, *_: Any) -> None:
     """A libdevice function that libdevice_on_host does not know."""
     raise unsupported("extern", symbol)
@@ -433,7 +434,7 @@ def _missing(self: Any, name: str) -> Any:
 def install() -> None:
     """Corrects the interpreter's builder, once a process."""
     builder = interpreter.InterpreterBuilder
-    for name, method in METHODS.items():
-        setattr(builder, name, method)
+    for name, function in METHODS.items():
+        setattr(builder, name, function)
     builder.__getattr__ = _missing
     np.seterr(all="ignore")

@@ -13,6 +13,7 @@ from triton.language.extra.cuda import libdevice as cuda_libdevice
 from triton.runtime import interpreter
 
 from grader.interpreter.control_flow import plain
+from grader.interpreter.host_builder import method
 from grader.interpreter.number_formats import fused, to_integer
 from grader.interpreter.orders import approximated
 from grader.interpreter.unsupported import unsupported
@@ -73,7 +74,6 @@ INTEGER: dict[str, tuple[Callable[..., Any], Any]] = {
 
 def install(patched: dict[int, tuple[Any, Any]]) -> None:
     """Puts the functions above in the place of their namesakes in triton.language.extra, and records both in `patched`."""
-    interpreter.InterpreterBuilder.create_libdevice = create_libdevice
     for owner in (libdevice, cuda_libdevice):
         for name, original in list(vars(owner).items()):
             if inspect.isfunction(original) and not name.startswith("_"):
@@ -89,6 +89,7 @@ def _absent(name: str) -> Any:
     return call
 
 
+@method
 def create_libdevice(self: Any, name: str, dtype: Any, *handles: Any) -> Any:
     """As a method of the builder: one of the functions above, of blocks that are broadcast, in the type `dtype` unless it has its own."""
     function, result = (FLOAT[name], None) if name in FLOAT else INTEGER[name]

@@ -12,19 +12,14 @@ from triton.runtime import interpreter
 from triton.runtime.interpreter import TensorHandle
 
 from grader.interpreter.faults import LaunchEnded
+from grader.interpreter.host_builder import METHODS, method
 from grader.interpreter.number_formats import decode, encode, is_packed
 
-METHODS: dict[str, Callable[..., Any]] = {}
 NO_POLICY = (None,) * (len(inspect.signature(interpreter.InterpreterBuilder.create_masked_store).parameters) - 4)
 """Cache modifier and eviction policy; from Triton 3.9 on one value for both."""
 ROW_ALIGNMENT = 16
 USE_POINTERS = "load by pointers where that may be so"
 PACKED_OPERATIONS: dict[str, Callable[..., Any]] = {"FADD": np.add, "MAX": np.fmax, "MIN": np.fmin}
-
-
-def _method(function: Callable[..., Any]) -> Callable[..., Any]:
-    METHODS[function.__name__] = function
-    return function
 
 
 def _pointers(base: Any, element: Any, shape: Sequence[int], offsets: Sequence[Any], strides: Sequence[Any]) -> Any:
@@ -83,13 +78,13 @@ def _descriptor_tile(self: Any, offsets: Sequence[Any]) -> Any:
     return addresses, _inside(along, self.shape, self.block_shape, range(len(self.block_shape)))
 
 
-@_method
+@method
 def create_make_block_ptr(self: Any, base: Any, shape: Any, strides: Any, offsets: Any, tile: Any, order: Any) -> Any:
     """A block pointer whose offsets are its own."""
     return interpreter.BlockPointerHandle(base, shape, strides, [offset.clone() for offset in offsets], tile, order)
 
 
-@_method
+@method
 def create_advance(self: Any, pointer: Any, offsets: Sequence[Any]) -> Any:
     """The same block, further on."""
     moved = [
@@ -110,7 +105,7 @@ def _filler(element: Any, shape: tuple[int, ...], padding: Any) -> Any:
     return handle
 
 
-@_method
+@method
 def create_tensor_pointer_load(self: Any, pointer: Any, boundary_check: Any, padding: Any, *policy: Any) -> Any:
     """Loads a block; what lies outside is zero, or NaN when asked for."""
     addresses, inside = pointer.materialize_pointers(boundary_check)
@@ -118,14 +113,14 @@ def create_tensor_pointer_load(self: Any, pointer: Any, boundary_check: Any, pad
     return self.create_masked_load(addresses, TensorHandle(inside, tl.int1), other, *policy)
 
 
-@_method
+@method
 def create_tensor_pointer_store(self: Any, pointer: Any, value: Any, boundary_check: Any, *policy: Any) -> Any:
     """Stores the part of a block that lies inside."""
     addresses, inside = pointer.materialize_pointers(boundary_check)
     return self.create_masked_store(addresses, value, TensorHandle(inside, tl.int1), *policy)
 
 
-@_method
+@method
 def create_descriptor_load(self: Any, desc: Any, indices: Any, *policy: Any) -> Any:
     """Loads a tile through a descriptor; what lies outside is its padding."""
     addresses, inside = desc.materialize_pointers(indices)
@@ -133,14 +128,14 @@ def create_descriptor_load(self: Any, desc: Any, indices: Any, *policy: Any) -> 
     return self.create_masked_load(addresses, TensorHandle(inside, tl.int1), other, *policy, False)
 
 
-@_method
+@method
 def create_descriptor_store(self: Any, desc: Any, value: Any, indices: Any) -> Any:
     """Stores the part of a tile that lies inside."""
     addresses, inside = desc.materialize_pointers(indices)
     return self.create_masked_store(addresses, value, TensorHandle(inside, tl.int1), *NO_POLICY)
 
 
-@_method
+@method
 def create_descriptor_gather(self: Any, desc: Any, rows: Any, column: Any, *_: Any) -> Any:
     """One row for each entry of `rows`, from `column` on."""
     taken = [
@@ -150,7 +145,7 @@ def create_descriptor_gather(self: Any, desc: Any, rows: Any, column: Any, *_: A
     return TensorHandle(np.concatenate(taken), desc.base.dtype.element_ty)
 
 
-@_method
+@method
 def create_descriptor_scatter(self: Any, desc: Any, value: Any, rows: Any, column: Any) -> None:
     """Stores one row for each entry of `rows`, from `column` on."""
     for i in range(len(rows.data)):
@@ -158,7 +153,7 @@ def create_descriptor_scatter(self: Any, desc: Any, value: Any, rows: Any, colum
         self.create_descriptor_store(desc, row, [TensorHandle(rows.data[i : i + 1], tl.int32), column])
 
 
-@_method
+@method
 def create_descriptor_reduce(self: Any, kind: Any, desc: Any, value: Any, indices: Any) -> None:
     """Adds a tile, or takes minimum, maximum or bits of it, into memory."""
     addresses, inside = desc.materialize_pointers(indices)
@@ -197,12 +192,11 @@ def _atomic(original: Callable[..., Any]) -> Callable[..., Any]:
     return create_atomic_rmw
 
 
+METHODS["create_atomic_rmw"] = _atomic(METHODS["create_atomic_rmw"])
+
+
 def install() -> None:
-    """Corrects the interpreter's builder and its two kinds of tiles, once a process."""
-    builder = interpreter.InterpreterBuilder
-    builder.create_atomic_rmw = _atomic(builder.create_atomic_rmw)
-    for name, method in METHODS.items():
-        setattr(builder, name, method)
+    """Corrects the interpreter's two kinds of tiles, once a process; their methods of the builder are among host_builder's."""
     if hasattr(interpreter, "BlockPointerHandle"):  # Triton 3.9 has no block pointers
         interpreter.BlockPointerHandle.materialize_pointers = _block_pointer_tile
     interpreter.TensorDescHandle.materialize_pointers = _descriptor_tile
