@@ -7,6 +7,7 @@ import math
 import os
 import time
 from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, replace
 from typing import Any
 
 os.environ["TRITON_INTERPRET"] = "1"
@@ -47,59 +48,40 @@ def interpret_one(
     """
     Orders.begin(module.path, request.get("shuffled"))
     Printed.lines = []
-    grid, recorded, started = request["grid"], request.get("record"), time.process_time()
-    size = lockstep.batch_size(grid, request["constants"])
-    few = recorded is None or 2 * len(recorded) <= math.prod(grid)
+    launch, recorded = _Launch(module, request, blobs, time.process_time()), request.get("record")
+    size = lockstep.batch_size(request["grid"], request["constants"])
+    few = recorded is None or 2 * len(recorded) <= math.prod(request["grid"])
     late: Findings | None = None
     if size > 1 and few and not (request.get("accesses") or request.get("alone")):
-        answer, together = _together(module, request, blobs, size, started)
+        answer, together = _together(launch, size)
         if answer and recorded is None:
             return answer
         if answer:
-            given, begun = _Given(module, request, blobs), time.process_time()
-            theirs, blobs_there = _one_after_the_other(module, request, given, begun, together.stores)
+            again = replace(launch, started=time.process_time())
+            theirs, blobs_there = _one_after_the_other(again, together.stores)
             if "error" not in theirs:
                 return answer[0], [*answer[1], blobs_there[-1]]
         if together.out_of_time:
             late = together.found
-    given = _Given(module, request, blobs)
-    return _one_after_the_other(module, request, given, started, [] if request.get("alone") else None, late)
+    return _one_after_the_other(launch, [] if request.get("alone") else None, late)
 
 
-def _together(
-    module: LoadedModule, request: dict[str, Any], blobs: list[bytes], size: int, started: float
-) -> tuple[tuple[dict[str, Any], list[bytes]] | None, lockstep.Lockstep]:
-    """Its programs in lockstep, `size` at most; no answer where the launch one program after the other has to tell what is wrong. started:
-    when it began, in CPU time."""
-    given, grid = _Given(module, request, blobs), request["grid"]
-    together = lockstep.Lockstep(
-        given.areas, module.path, request.get("seconds"), math.prod(grid), poison_masked=given.poison_masked
-    )
-    together.contributions = _contributions(given, request)
-    try:
-        with together.active():
-            lockstep.launch(module.jit.rewrite(), grid, size, given.arguments, together)
-        check: memory_check.MemoryCheck = together
-        if together.log.disputed:
-            given, check = _judged(module, request, blobs, together.log)
-            check.found.join(together.found)
-            check.contributions = together.contributions
-        return _answer(given, check, started), together
-    except Exception as error:
-        parted = together.divergences and not together.longer  # else one after the other would take longer
-        if not together.out_of_time or parted or request.get("record") is not None:
-            return None, together
-        with contextlib.suppress(Exception):
-            if together.log.disputed:
-                together.found.join(_judged(module, request, blobs, together.log)[1].found)
-        return (_failed(error, module, together, started), []), together
+@dataclass(frozen=True)
+class _Launch:
+    """What is asked for. started: when it began, in CPU time."""
+
+    module: LoadedModule
+    request: dict[str, Any]
+    blobs: list[bytes]
+    started: float
 
 
-class _Given:
-    """What a launch is given: its tensors' buffers, its arguments by name, and where each tensor lies."""
+class _Attempt:
+    """At a launch: copies of its tensors, each in an area, the arguments by name, and what watches it, a `kind` of MemoryCheck."""
 
-    def __init__(self, module: LoadedModule, request: dict[str, Any], blobs: list[bytes]) -> None:
-        self.buffers = [np.frombuffer(blob, dtype=np.uint8).copy() for blob in blobs]
+    def __init__(self, launch: _Launch, kind: Any = memory_check.MemoryCheck) -> None:
+        self.launch, request = launch, launch.request
+        self.buffers = [np.frombuffer(blob, dtype=np.uint8).copy() for blob in launch.blobs]
         areas = {
             tensor["name"]: Area(
                 tensor["name"],
@@ -113,80 +95,89 @@ class _Given:
             )
             for tensor, buffer in zip(request["tensors"], self.buffers, strict=True)
         }
-        names = [parameter.name for parameter in module.parameters]
-        self.areas = [areas[name] for name in names if name in areas]
-        for window, area in enumerate(self.areas):
+        names = [parameter.name for parameter in launch.module.parameters]
+        placed = [areas[name] for name in names if name in areas]
+        for window, area in enumerate(placed):
             area.place(window)
         given = {
             **{name: program_loop.number(value) for name, value in request["scalars"].items()},
-            **{area.name: program_loop.pointer(area.kind, area.base) for area in self.areas},
+            **{area.name: program_loop.pointer(area.kind, area.base) for area in placed},
             **constants(request["constants"]),
         }
         self.arguments = {name: given[name] for name in names}
-        self.poison_masked = bool(request.get("poison_masked"))
+        programs = math.prod(request["grid"])
+        self.check = kind(
+            placed, launch.module.path, request.get("seconds"), programs, bool(request.get("poison_masked"))
+        )
+        factor, output = areas.get(request.get("factor", "")), areas.get(request.get("output", ""))
+        if factor and output:
+            self.check.contributions = Contributions(factor, output, programs)
+
+    def answer(self) -> tuple[dict[str, Any], list[bytes]]:
+        """Of a launch that came to its end."""
+        check = self.check
+        answer = {
+            "seconds": time.process_time() - self.launch.started,
+            "memory": check.findings(),
+            "strayed": check.strayed(),
+            "written": check.written(),
+            "additions": check.additions(),
+            "left_open": [list(one) for one in Orders.met],
+            "printed": Printed.lines,
+        }
+        out = [buffer.tobytes() for buffer in self.buffers]
+        if check.contributions and check.contributions.complete:
+            answer["contributions"] = True
+            out.append(check.contributions.answer())
+        return answer, out
+
+    def failed(self, error: Exception) -> dict[str, Any]:
+        """The same of one that raised."""
+        seconds = time.process_time() - self.launch.started
+        described = faults.describe(error, self.launch.module.path, self.check.out_of_time)
+        return {**described, "seconds": seconds, "memory": self.check.findings()}
 
 
-def _answer(given: _Given, check: memory_check.MemoryCheck, started: float) -> tuple[dict[str, Any], list[bytes]]:
-    """Of a launch that came to its end. started: when, in CPU time."""
-    answer = {
-        "seconds": time.process_time() - started,
-        "memory": check.findings(),
-        "strayed": check.strayed(),
-        "written": check.written(),
-        "additions": check.additions(),
-        "left_open": [list(one) for one in Orders.met],
-        "printed": Printed.lines,
-    }
-    out = [buffer.tobytes() for buffer in given.buffers]
-    if check.contributions and check.contributions.complete:
-        answer["contributions"] = True
-        out.append(check.contributions.answer())
-    return answer, out
+def _together(launch: _Launch, size: int) -> tuple[tuple[dict[str, Any], list[bytes]] | None, lockstep.Lockstep]:
+    """Its programs in lockstep, `size` at most; no answer where the launch one program after the other has to tell what is wrong."""
+    attempt, grid = _Attempt(launch, lockstep.Lockstep), launch.request["grid"]
+    together = attempt.check
+    try:
+        with together.active():
+            lockstep.launch(launch.module.jit.rewrite(), grid, size, attempt.arguments, together)
+        if not together.log.disputed:
+            return attempt.answer(), together
+        judged = _judged(launch, together.log)
+        judged.check.found.join(together.found)
+        judged.check.contributions = together.contributions
+        return judged.answer(), together
+    except Exception as error:
+        parted = together.divergences and not together.longer  # else one after the other would take longer
+        if not together.out_of_time or parted or launch.request.get("record") is not None:
+            return None, together
+        with contextlib.suppress(Exception):
+            if together.log.disputed:
+                together.found.join(_judged(launch, together.log).check.found)
+        return (attempt.failed(error), []), together
 
 
-def _failed(error: Exception, module: LoadedModule, check: memory_check.MemoryCheck, started: float) -> dict[str, Any]:
-    """The same of one that raised."""
-    seconds = time.process_time() - started
-    return {
-        **faults.describe(error, module.path, check.out_of_time),
-        "seconds": seconds,
-        "memory": check.findings(),
-    }
-
-
-def _judged(
-    module: LoadedModule, request: dict[str, Any], blobs: list[bytes], log: lockstep.Log
-) -> tuple[_Given, memory_check.MemoryCheck]:
+def _judged(launch: _Launch, log: lockstep.Log) -> _Attempt:
     """What programs that ran together did, one program after the other, on tensors as they came."""
-    given = _Given(module, request, blobs)
-    check = memory_check.MemoryCheck(
-        given.areas, module.path, request.get("seconds"), math.prod(request["grid"]), given.poison_masked
-    )
-    lockstep.judged(log, request["grid"], check)
-    return given, check
-
-
-def _contributions(given: _Given, request: dict[str, Any]) -> Contributions | None:
-    """What follows the slices that programs add, where the request names the factor whose columns make them."""
-    areas = {area.name: area for area in given.areas}
-    factor, output = areas.get(request.get("factor", "")), areas.get(request.get("output", ""))
-    return Contributions(factor, output, math.prod(request["grid"])) if factor and output else None
+    attempt = _Attempt(launch)
+    attempt.check.contributions = None  # which the programs that ran together have already told
+    lockstep.judged(log, launch.request["grid"], attempt.check)
+    return attempt
 
 
 def _one_after_the_other(
-    module: LoadedModule,
-    request: dict[str, Any],
-    given: _Given,
-    started: float,
-    stores: Sequence[list[Any]] | None,
-    late: Findings | None = None,
+    launch: _Launch, stores: Sequence[list[Any]] | None, late: Findings | None = None
 ) -> tuple[dict[str, Any], list[bytes]]:
-    """Program by program, checked at each access. started: when the launch began, in CPU time. stores: what is known already of those of
-    others, where only recorded programs run. late: what was found when the launch ran out of time otherwise, should it again."""
-    count = math.prod(request["grid"])
-    wanted: Iterable[int] = range(count)
-    check = memory_check.MemoryCheck(given.areas, module.path, request.get("seconds"), count, given.poison_masked)
-    check.contributions, check.since = _contributions(given, request), started
+    """Program by program, checked at each access. stores: what is known already of those of others, where only recorded programs run.
+    late: what was found when the launch ran out of time otherwise, should it again."""
+    request, attempt = launch.request, _Attempt(launch)
+    wanted: Iterable[int] = range(math.prod(request["grid"]))
+    check = attempt.check
+    check.since = launch.started
     recorder: Any = None
     begins: Callable[[int], None] | None = None
     if "record" in request:
@@ -199,10 +190,10 @@ def _one_after_the_other(
         check.told = recorder.add
     try:
         with check.active(), recorder.active() if "record" in request else contextlib.nullcontext():
-            program_loop.run(module.jit.rewrite(), request["grid"], wanted, given.arguments, begins)
+            program_loop.run(launch.module.jit.rewrite(), request["grid"], wanted, attempt.arguments, begins)
     except Exception as error:
         if late and check.out_of_time:
             check.found.join(late)
-        return _failed(error, module, check, started), [recorder.answer()] if recorder else []
-    answer, out = _answer(given, check, started)
+        return attempt.failed(error), [recorder.answer()] if recorder else []
+    answer, out = attempt.answer()
     return answer, [*out, recorder.answer()] if recorder else out

@@ -191,10 +191,8 @@ class Lockstep(MemoryCheck):
     log: what may have to be judged at the end. moment: how many accesses were logged or judged so far.
     """
 
-    def __init__(
-        self, areas: Sequence[Area], path: str, seconds: float | None, programs: int, *, poison_masked: bool
-    ) -> None:
-        super().__init__(areas, path, seconds, programs, poison_masked)
+    def __init__(self, *launch: Any) -> None:
+        super().__init__(*launch)
         self.writes = self.divergences = self.moment = self.together = 0
         self.partings = MAX_DIVERGENCES
         self.numbers = np.zeros(0, dtype=np.int64)

@@ -282,7 +282,7 @@ def one(indices):
     if len(ran) > 3: raise KeyboardInterrupt
 lockstep._run = lambda function, given, indices, check: one(indices)
 try:
-    lockstep.launch(lambda: None, [2**31 - 1, 65535, 65535], 64, {}, lockstep.Lockstep([], "", None, 1, poison_masked=False))
+    lockstep.launch(lambda: None, [2**31 - 1, 65535, 65535], 64, {}, lockstep.Lockstep([], "", None, 1))
 except KeyboardInterrupt:
     print(ran)
 """
