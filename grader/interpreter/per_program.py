@@ -28,6 +28,11 @@ class Diverged(Exception):
         self.values = values
 
 
+def _of_each(name: str) -> Callable[[PerProgram], PerProgram]:
+    """The method of np.ndarray, of the array of each program."""
+    return lambda values: PerProgram(getattr(values.stack.reshape(len(values.stack), -1), name)(axis=1))
+
+
 class PerProgram(NDArrayOperatorsMixin):
     """`stack` [programs, ...]: each program's array. Shape and sizes are those of one program's."""
 
@@ -91,21 +96,7 @@ class PerProgram(NDArrayOperatorsMixin):
         """As np.ndarray.copy."""
         return PerProgram(self.stack.copy())
 
-    def any(self) -> PerProgram:
-        """As np.ndarray.any, of each program."""
-        return PerProgram(self._rows().any(axis=1))
-
-    def all(self) -> PerProgram:
-        """As np.ndarray.all, of each program."""
-        return PerProgram(self._rows().all(axis=1))
-
-    def min(self) -> PerProgram:
-        """As np.ndarray.min, of each program."""
-        return PerProgram(self._rows().min(axis=1))
-
-    def max(self) -> PerProgram:
-        """As np.ndarray.max, of each program."""
-        return PerProgram(self._rows().max(axis=1))
+    any, all, min, max = map(_of_each, ("any", "all", "min", "max"))
 
     def item(self) -> Any:
         """The one number, if it is the same in every program. Raises Diverged."""
@@ -122,14 +113,10 @@ class PerProgram(NDArrayOperatorsMixin):
     def __int__(self) -> int:
         return int(self.item())
 
-    def __index__(self) -> int:
-        return int(self.item())
+    __index__ = __int__
 
     def __float__(self) -> float:
         return float(self.item())
-
-    def _rows(self) -> np.ndarray:
-        return self.stack.reshape(len(self.stack), -1)
 
     def __array__(self, *_: Any, **__: Any) -> np.ndarray:
         raise NeedsOneByOne("a function that is no function of NumPy's")
