@@ -76,8 +76,7 @@ class Recorder:
         self.stores: list[list[Any]] = sorted(stores or (), key=lambda one: int(one[0]))[:MAX_STORES]
         self.names = {kind: _Names() for kind in ("ops", "types", "shapes", "attributes", "dtypes")}
         self.bytes = 0
-        self.quiet = 0
-        self.recording = self.full = False
+        self.recording = self.full = self.quiet = False
         self.program = -1
 
     @property
@@ -149,6 +148,11 @@ class Recorder:
 
     # ---- nodes
 
+    @property
+    def _notes(self) -> bool:
+        """Whether operations are recorded just now: not those of a combining function."""
+        return self.recording and not self.full and not self.quiet
+
     def _add(
         self,
         op: str,
@@ -169,19 +173,8 @@ class Recorder:
             if value and data.dtype != object:
                 at = self._keep(data)
         line, caller, *_ = *(lines_in(self.path) or [-1]), 0
-        numbers = (names["ops"][op], names["types"][kind], self._shape(shape))
-        self.nodes.extend(
-            (
-                numbers[0],
-                line,
-                *numbers[1:],
-                names["attributes"][json.dumps(attribute)],
-                len(inputs),
-                at,
-                *extra,
-                caller,
-            )
-        )
+        described = names["types"][kind], self._shape(shape), names["attributes"][json.dumps(attribute)]
+        self.nodes.extend((names["ops"][op], line, *described, len(inputs), at, *extra, caller))
         self.inputs.extend(inputs)
         if number >= MAX_NODES or self.bytes > MAX_BYTES:
             self.full = True
@@ -237,9 +230,9 @@ class Recorder:
 
     def _hooked(self, op: str, original: Any) -> Any:
         def call(*args: Any, **kwargs: Any) -> Any:
-            if op in ("masked_store", "atomic_rmw", "atomic_cas") and not self.quiet:
+            if op in ("masked_store", "atomic_rmw") and not self.quiet:
                 self._store(op, args)
-            if not self.recording or self.full or self.quiet:
+            if not self._notes:
                 return original(*args, **kwargs)
             before = self.count
             result = original(*args, **kwargs)
@@ -262,7 +255,7 @@ class Recorder:
         return call
 
     def _steers(self, op: str, given: Sequence[Any], made: Any = None) -> None:
-        if self.recording and not self.full and not self.quiet:
+        if self._notes:
             self._add(op, [self._number(handle) for handle in given], made)
 
     def _made(self, op: str, args: Sequence[Any], handles: Sequence[Any], one: Any, part: int, before: int) -> None:
@@ -284,61 +277,47 @@ class Recorder:
             inputs = [n for n in range(before, self.count) if self.nodes[n * WIDTH] == load]
         self._add(name, inputs, one, attribute, value=name not in MOVES and "pointer" not in str(one.dtype))
 
-    def _elements(self, pointers: Any, active: np.ndarray) -> tuple[np.ndarray, int]:
-        """Offsets, in elements from the tensor's first, and the tensor's number; -1 for lanes of several tensors."""
-        addresses = np.asarray(pointers)
-        seen = addresses[np.broadcast_to(active, addresses.shape)] if active.any() else addresses.reshape(-1)
+    def _reached(self, pointers: Any, mask: Any) -> tuple[np.ndarray, np.ndarray, int]:
+        """Of an access: offsets, in elements from the tensor's first; active lanes; the tensor's number, -1 for several tensors."""
+        addresses = np.asarray(pointers.data)
+        active = np.broadcast_to(np.asarray(mask.data, dtype=bool), addresses.shape)
+        seen = addresses[active] if active.any() else addresses.reshape(-1)
         area, _ = area_of(seen, self.areas) if seen.size else (None, False)
         if area is None:
-            return np.zeros(addresses.shape, dtype=np.int64), -1
-        return (addresses - np.uint64(area.base)).view(np.int64) // area.width, area.number
+            return np.zeros(addresses.shape, dtype=np.int64), active, -1
+        return (addresses - np.uint64(area.base)).view(np.int64) // area.width, active, area.number
 
     def _load(self, args: Sequence[Any], result: Any) -> None:
-        pointers, mask, other = args[0], args[1], args[2]
-        addresses = np.asarray(pointers.data)
-        active = np.broadcast_to(np.asarray(mask.data, dtype=bool), addresses.shape)
-        offsets, tensor = self._elements(addresses, active)
+        offsets, active, tensor = self._reached(args[0], args[1])
         if tensor >= 0 and np.asarray(result.data).itemsize > self.areas[tensor].width:
             tensor = -1  # several elements in one: whose they are cannot be said of a lane
-        inputs = [
-            self._number(handle)
-            for handle in (pointers, mask, other)
-            if hasattr(handle, "dtype") and hasattr(handle, "attr")
-        ]
-        extra = (self._keep(offsets), self._keep(active), tensor)
-        self._add("load", inputs, result, extra=extra)
+        inputs = [self._number(one) for one in args[:3] if isinstance(one, TensorHandle)]
+        self._add("load", inputs, result, extra=(self._keep(offsets), self._keep(active), tensor))
 
     def _store(self, op: str, args: Sequence[Any]) -> None:
-        pointers, value = (args[0], args[1]) if op == "masked_store" else (args[1], args[2])
-        mask = args[2] if op == "masked_store" else args[3]
-        if op == "atomic_cas":
-            return
-        addresses = np.asarray(pointers.data)
-        active = np.broadcast_to(np.asarray(mask.data, dtype=bool), addresses.shape)
-        offsets, tensor = self._elements(addresses, active)
+        pointers, value, mask = args[:3] if op == "masked_store" else args[1:4]
+        offsets, active, tensor = self._reached(pointers, mask)
         name = "store" if op == "masked_store" else f"atomic {getattr(args[0], 'name', args[0])}".lower()
         if not self.knows_stores and len(self.stores) < MAX_STORES and active.any():
             seen = offsets[active]
             self.stores.append(
                 [self.program, name, line_in(self.path), tensor, int(seen.min()), int(seen.max()), int(seen.size)]
             )
-        if self.recording and not self.full and hasattr(value, "dtype"):
-            data = [
-                self._number(one) for one in (value, pointers, mask) if hasattr(one, "dtype") and hasattr(one, "attr")
-            ]
+        if self.recording and not self.full:
+            inputs = [self._number(one) for one in (value, pointers, mask) if isinstance(one, TensorHandle)]
             extra = (self._keep(offsets), self._keep(active), tensor)
-            self._add(name, data, None, shape=addresses.shape, extra=extra)
+            self._add(name, inputs, None, shape=offsets.shape, extra=extra)
 
     def _hooked_reduction(self, op: str, original: Any) -> Any:
         def call(inputs: Any, axis: Any, combine_fn: Any, *rest: Any) -> Any:
-            if not self.recording or self.full or self.quiet:
+            if not self._notes:
                 return original(inputs, axis, combine_fn, *rest)
             numbers = [self._number(tensor.handle) for tensor in inputs]
-            self.quiet += 1
+            self.quiet = True
             try:
                 results = original(inputs, axis, combine_fn, *rest)
             finally:
-                self.quiet -= 1
+                self.quiet = False
             along = None if axis is None else int(axis) % len(inputs[0].shape)
             for one in results:
                 self._add(op, numbers, one.handle, [COMBINES.get(combine_fn, "other"), along])
