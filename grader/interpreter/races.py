@@ -6,6 +6,8 @@ keeps who wrote it last and how, and of an output also who read it before.
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 
 from grader.interpreter.areas import Area, along_axes, steps_of
@@ -68,30 +70,25 @@ class Races:
                 self._share(others, access)
             others &= (access.before > 0) | self._unlike(access) | used
         added = others & (access.before < 0) if kind == "store" else np.zeros_like(others)
-        changed, rounded = others & ~added, np.zeros_like(others)
-        brought = access.brought
-        if brought is not None and changed.any():
-            another, apart = changes(access.area, access.elements, brought)
-            rounded = self._doubt(access.area, access.elements, apart, changed)
-            changed &= another
-        for fault, differs, lanes in (
-            ("mixed", True, added),
-            ("race", True, changed),
-            ("race", False, others & ~added & ~changed),
+        changed, rounded = self._changed(access, others & ~added)
+        for fault, differs, doubtful, lanes in (
+            ("mixed", True, False, added),
+            ("race", True, False, changed),
+            ("race", False, False, others & ~added & ~changed),
+            ("race", True, True, rounded),
         ):
             if lanes.any():
-                self._race_between(fault, access, lanes, differs=differs)
-        if rounded.any():
-            self._race_between("race", access, rounded, differs=True, doubtful=True)
+                at = np.flatnonzero(lanes)[0]
+                pair, element = _pair(access.before[at], access.program), int(access.elements[at])
+                self._race(fault, access, element, pair, differs=differs, doubtful=doubtful)
 
-    def _race_between(
-        self, fault: str, access: MemoryAccess, lanes: np.ndarray, *, differs: bool, doubtful: bool = False
-    ) -> None:
-        """The first of the lanes whose element another program has written."""
-        at = np.flatnonzero(lanes)[0]
-        other = abs(access.before[at])
-        pair = (int(other) - 1, access.program) if other != -SEVERAL else ()
-        self._race(fault, access, int(access.elements[at]), *pair, differs=differs, doubtful=doubtful)
+    def _changed(self, access: MemoryAccess, among: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Of these lanes those that bring another number than is there, and those for which rounding may explain it."""
+        brought = access.brought
+        if brought is None or not among.any():
+            return among, np.zeros_like(among)
+        another, apart = changes(access.area, access.elements, brought)
+        return among & another, self._doubt(access.area, access.elements, apart, among)
 
     def _doubt(self, area: Area, elements: np.ndarray, apart: np.ndarray, among: np.ndarray) -> np.ndarray:
         """Lanes whose number is another one, by what rounding may explain or not: that is known when Y holds what it is to hold."""
@@ -109,20 +106,15 @@ class Races:
             if not reads and not used:
                 return
             area.reader = np.zeros(len(area.valid), dtype=np.int64)
-        known, brought = area.reader[elements], access.brought
+        known = area.reader[elements]
         if not reads:
-            late = (known != 0) & (known != program + 1)
-            rounded = np.zeros_like(late)
-            if late.any() and brought is not None:
-                another, apart = changes(area, elements, brought)
-                rounded = self._doubt(area, elements, apart, late)
-                late &= another
+            late, rounded = self._changed(access, (known != 0) & (known != program + 1))
             for these, doubtful in ((late, False), (rounded, True)):
                 if these.any():
                     at = np.flatnonzero(these)[0]
-                    pair = (int(known[at]) - 1, program) if known[at] != -SEVERAL else ()
+                    element, pair = int(elements[at]), _pair(known[at], program)
                     self.found.place(
-                        "race", "load", area, int(elements[at]), pair, doubtful=doubtful, differs=True, at=area.read_at
+                        "race", "load", area, element, pair, doubtful=doubtful, differs=True, at=area.read_at
                     )
         if reads or used:
             area.read_at = self.found.here() if area.read_at[0] is None else area.read_at
@@ -152,7 +144,7 @@ class Races:
             for these, doubtful in ((another, False), (rounded, True)):
                 if these.any():
                     first = int(elements[np.flatnonzero(these)[0]])
-                    self._race("lanes", access, first, differs=True, doubtful=doubtful)
+                    self._race("lanes", access, first, (), differs=True, doubtful=doubtful)
 
     def _share(self, others: np.ndarray, access: MemoryAccess) -> None:
         """Keeps which lanes of an atomic met what other programs had left. others: of the elements of the access."""
@@ -173,7 +165,14 @@ class Races:
         return ((before != 0) & (before != number)) | operation.endswith((*EXCHANGES, WITHIN_A_PROGRAM))
 
     def _race(
-        self, fault: str, access: MemoryAccess, element: int, *programs: int, differs: bool, doubtful: bool = False
+        self,
+        fault: str,
+        access: MemoryAccess,
+        element: int,
+        programs: tuple[int, ...],
+        *,
+        differs: bool,
+        doubtful: bool,
     ) -> None:
         """An element of two programs, or of more (`programs` is empty then).
 
@@ -184,26 +183,19 @@ class Races:
         offsets = (access.pointers - np.uint64(area.base)).view(np.int64) // area.width
         along = [at[0] for at in along_axes(offsets[None], area) or ()]
         here = access.mask & (offsets == element - area.offset)
+        where: dict[str, Any] = {"steps": steps_of(offsets)}
         for dimension, at in enumerate(along):
             beyond = here & (at >= area.shape[dimension])
             if beyond.any():
                 lane = tuple(np.argwhere(beyond)[0])
-                meant = [int(index[lane]) for index in along]
-                self.found.place(
-                    fault,
-                    kind,
-                    area,
-                    element,
-                    programs,
-                    doubtful=doubtful,
-                    differs=differs,
-                    dimension=dimension,
-                    meant=meant,
-                )
-                return
-        self.found.place(
-            fault, kind, area, element, programs, doubtful=doubtful, differs=differs, steps=steps_of(offsets)
-        )
+                where = {"dimension": dimension, "meant": [int(index[lane]) for index in along]}
+                break
+        self.found.place(fault, kind, area, element, programs, doubtful=doubtful, differs=differs, **where)
+
+
+def _pair(other: int, program: int) -> tuple[int, ...]:
+    """Two programs; none where an element keeps of the `other` that it was several."""
+    return (abs(int(other)) - 1, program) if abs(other) != -SEVERAL else ()
 
 
 def _keep_writers(access: MemoryAccess) -> None:
