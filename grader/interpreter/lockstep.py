@@ -198,7 +198,6 @@ class Lockstep(MemoryCheck):
         self.numbers = np.zeros(0, dtype=np.int64)
         self.stores: list[list[Any]] = []
         self.log = Log()
-        self._judged = self.numbers
 
     def replacements(self) -> list[tuple[Any, str, Any]]:
         """As MemoryCheck's, with the builder's methods that ask for the number of a program or for one number."""
@@ -224,17 +223,6 @@ class Lockstep(MemoryCheck):
         """Logs what each program of the batch does."""
         self.moment += 1
         self.log.add(Logged(operation, self.found.here(), self.moment, self.numbers, *access))
-
-    def judge_load(self, area: Area, pointers: np.ndarray, mask: np.ndarray, bad: np.ndarray) -> None:
-        """Tells of each program of the batch which of its lanes, [programs, ...], lie in no element of the tensor."""
-        self.moment += 1
-        some = bad.reshape(len(bad), -1).any(axis=1)
-        self._judged = self.numbers[some]
-        self.report_strays("load", area, pointers[some], mask[some], bad[some])
-
-    def moment_of(self, row: int) -> tuple[int, int]:
-        """Of the program in this row of the load that is judged."""
-        return int(self._judged[row]), self.moment
 
     def locate(
         self, pointers: np.ndarray, mask: np.ndarray, width: int
@@ -297,7 +285,10 @@ class _LockstepMemory(NativeMemory):
         )
         bad = np.zeros(mask.shape, dtype=bool)
         bad[mask] = ~area.good(pointers[mask], width)
-        check.judge_load(area, pointers, mask, bad)
+        check.moment += 1
+        some = bad.reshape(len(bad), -1).any(axis=1)
+        moments = [(program, check.moment) for program in check.numbers[some].tolist()]
+        check.report_strays("load", area, pointers[some], mask[some], bad[some], moments)
         if check.contributions:
             followed = mask & _near(area, pointers, mask, width)
             elements = area.offsets(pointers[followed]) // area.width

@@ -231,7 +231,7 @@ class MemoryCheck:
             return None
         bad = np.zeros(mask.shape, dtype=bool)
         bad[mask] = ~good.reshape(-1)
-        self.report_strays(access.kind, area, access.pointers[None], mask[None], bad[None])
+        self.report_strays(access.kind, area, access.pointers[None], mask[None], bad[None], [self.found.moment])
         offsets = area.offsets(access.active)
         reachable = (offsets >= 0) & (offsets <= area.size - access.width)
         if reachable.all():
@@ -270,16 +270,20 @@ class MemoryCheck:
                 "memory", f"accessed memory far outside {where} after a number was read outside {self.misled}"
             )
 
-    def report_strays(self, kind: str, area: Area, pointers: np.ndarray, mask: np.ndarray, bad: np.ndarray) -> None:
-        """Accesses of some programs with lanes that lie in no element: [programs, ...] each."""
+    def report_strays(
+        self,
+        kind: str,
+        area: Area,
+        pointers: np.ndarray,
+        mask: np.ndarray,
+        bad: np.ndarray,
+        moments: Sequence[tuple[int, int]],
+    ) -> None:
+        """Accesses of some programs with lanes that lie in no element: [programs, ...] each. moments: of each, as `Findings.moment`."""
         offsets, place = (pointers - np.uint64(area.base)).view(np.int64) // area.width, self.found.here()
         for row, key, finding in strays(kind, area, offsets, mask, bad):
-            self.found.moment = self.moment_of(row)
+            self.found.moment = moments[row]
             self.found.add(key, {**finding, "misled": self.misled}, place)
-
-    def moment_of(self, row: int) -> tuple[int, int]:
-        """Of the program in this row of the access that is judged."""
-        return self.found.moment
 
 
 def _poisoning(load: Any) -> Any:
