@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 import numpy as np
@@ -18,7 +18,6 @@ from grader.interpreter.number_formats import decode, encode, is_packed
 NO_POLICY = (None,) * (len(inspect.signature(interpreter.InterpreterBuilder.create_masked_store).parameters) - 4)
 """Cache modifier and eviction policy; from Triton 3.9 on one value for both."""
 ROW_ALIGNMENT = 16
-USE_POINTERS = "load by pointers where that may be so"
 PACKED_OPERATIONS: dict[str, Callable[..., Any]] = {"FADD": np.add, "MAX": np.fmax, "MIN": np.fmin}
 
 
@@ -39,17 +38,21 @@ def _pointers(base: Any, element: Any, shape: Sequence[int], offsets: Sequence[A
     return handle, along
 
 
-def _inside(along: Sequence[np.ndarray], shape: Sequence[Any], tile: Sequence[int], dims: Sequence[int]) -> np.ndarray:
+def _inside(along: Sequence[np.ndarray], shape: Sequence[Any], tile: Sequence[int], dims: Iterable[int]) -> Any:
     mask = np.ones(tuple(tile), dtype=bool)
     for dim in dims:
         mask = mask & (along[dim] >= 0) & (along[dim] < shape[dim].data.reshape(-1)[0])
-    return mask
+    return TensorHandle(mask, tl.int1)
 
 
-def _block_pointer_tile(self: Any, boundary_check: Sequence[int]) -> Any:
-    addresses, along = _pointers(self.base, self.base.get_element_ty(), self.block_shape, self.offsets, self.strides)
-    checked = [dim % len(self.block_shape) for dim in boundary_check]
-    return addresses, _inside(along, self.shape, self.block_shape, checked)
+def _block_pointer_tile(pointer: Any, boundary_check: Sequence[int]) -> Any:
+    base, tile = pointer.base, pointer.block_shape
+    addresses, along = _pointers(base, base.get_element_ty(), tile, pointer.offsets, pointer.strides)
+    return addresses, _inside(along, pointer.shape, tile, [dim % len(tile) for dim in boundary_check])
+
+
+def _refused(found: str) -> LaunchEnded:
+    return LaunchEnded("undefined", f"a tensor descriptor {found}; load by pointers where that may be so")
 
 
 def _check_descriptor(self: Any) -> None:
@@ -57,25 +60,19 @@ def _check_descriptor(self: Any) -> None:
     width = max(1, self.base.dtype.element_ty.primitive_bitwidth // 8)
     beside = int(self.base.data.reshape(-1)[0]) % ROW_ALIGNMENT
     if beside:
-        raise LaunchEnded(
-            "undefined",
-            f"a tensor descriptor begins {beside} bytes past a multiple of {ROW_ALIGNMENT}; {USE_POINTERS}",
-        )
+        raise _refused(f"begins {beside} bytes past a multiple of {ROW_ALIGNMENT}")
     *outer, last = [int(stride.data.reshape(-1)[0]) for stride in self.strides]
     if last != 1:
-        raise LaunchEnded("undefined", f"a tensor descriptor has {last} as its last stride, expected 1; {USE_POINTERS}")
+        raise _refused(f"has {last} as its last stride, expected 1")
     for stride in outer:
         if stride * width % ROW_ALIGNMENT:
             found = f"a stride of {stride} elements, {stride * width} bytes"
-            raise LaunchEnded(
-                "undefined",
-                f"a tensor descriptor has {found}, expected a multiple of {ROW_ALIGNMENT} bytes; {USE_POINTERS}",
-            )
+            raise _refused(f"has {found}, expected a multiple of {ROW_ALIGNMENT} bytes")
 
 
-def _descriptor_tile(self: Any, offsets: Sequence[Any]) -> Any:
-    addresses, along = _pointers(self.base, self.base.dtype.element_ty, self.block_shape, offsets, self.strides)
-    return addresses, _inside(along, self.shape, self.block_shape, range(len(self.block_shape)))
+def _descriptor_tile(desc: Any, offsets: Sequence[Any]) -> Any:
+    addresses, along = _pointers(desc.base, desc.base.dtype.element_ty, desc.block_shape, offsets, desc.strides)
+    return addresses, _inside(along, desc.shape, desc.block_shape, range(len(desc.block_shape)))
 
 
 @method
@@ -108,31 +105,31 @@ def _filler(element: Any, shape: tuple[int, ...], padding: Any) -> Any:
 @method
 def create_tensor_pointer_load(self: Any, pointer: Any, boundary_check: Any, padding: Any, *policy: Any) -> Any:
     """Loads a block; what lies outside is zero, or NaN when asked for."""
-    addresses, inside = pointer.materialize_pointers(boundary_check)
-    other = _filler(addresses.get_element_ty(), inside.shape, padding)
-    return self.create_masked_load(addresses, TensorHandle(inside, tl.int1), other, *policy)
+    addresses, inside = _block_pointer_tile(pointer, boundary_check)
+    other = _filler(addresses.get_element_ty(), inside.data.shape, padding)
+    return self.create_masked_load(addresses, inside, other, *policy)
 
 
 @method
 def create_tensor_pointer_store(self: Any, pointer: Any, value: Any, boundary_check: Any, *policy: Any) -> Any:
     """Stores the part of a block that lies inside."""
-    addresses, inside = pointer.materialize_pointers(boundary_check)
-    return self.create_masked_store(addresses, value, TensorHandle(inside, tl.int1), *policy)
+    addresses, inside = _block_pointer_tile(pointer, boundary_check)
+    return self.create_masked_store(addresses, value, inside, *policy)
 
 
 @method
 def create_descriptor_load(self: Any, desc: Any, indices: Any, *policy: Any) -> Any:
     """Loads a tile through a descriptor; what lies outside is its padding."""
-    addresses, inside = desc.materialize_pointers(indices)
-    other = _filler(addresses.get_element_ty(), inside.shape, desc.padding)
-    return self.create_masked_load(addresses, TensorHandle(inside, tl.int1), other, *policy, False)
+    addresses, inside = _descriptor_tile(desc, indices)
+    other = _filler(addresses.get_element_ty(), inside.data.shape, desc.padding)
+    return self.create_masked_load(addresses, inside, other, *policy, False)
 
 
 @method
 def create_descriptor_store(self: Any, desc: Any, value: Any, indices: Any) -> Any:
     """Stores the part of a tile that lies inside."""
-    addresses, inside = desc.materialize_pointers(indices)
-    return self.create_masked_store(addresses, value, TensorHandle(inside, tl.int1), *NO_POLICY)
+    addresses, inside = _descriptor_tile(desc, indices)
+    return self.create_masked_store(addresses, value, inside, *NO_POLICY)
 
 
 @method
@@ -156,7 +153,7 @@ def create_descriptor_scatter(self: Any, desc: Any, value: Any, rows: Any, colum
 @method
 def create_descriptor_reduce(self: Any, kind: Any, desc: Any, value: Any, indices: Any) -> None:
     """Adds a tile, or takes minimum, maximum or bits of it, into memory."""
-    addresses, inside = desc.materialize_pointers(indices)
+    addresses, inside = _descriptor_tile(desc, indices)
     element = desc.base.dtype.element_ty
     name = str(kind).rpartition(".")[2].upper()
     if name == "ADD" and element.is_floating():
@@ -164,9 +161,7 @@ def create_descriptor_reduce(self: Any, kind: Any, desc: Any, value: Any, indice
     elif name in ("MIN", "MAX") and element.is_int_unsigned():
         name = "U" + name
     operation = getattr(interpreter._ir.ATOMIC_OP, name)
-    self.create_atomic_rmw(
-        operation, addresses, value, TensorHandle(inside, tl.int1), interpreter._ir.MEM_SEMANTIC.RELAXED, None
-    )
+    self.create_atomic_rmw(operation, addresses, value, inside, interpreter._ir.MEM_SEMANTIC.RELAXED, None)
 
 
 def _atomic(original: Callable[..., Any]) -> Callable[..., Any]:
@@ -196,8 +191,5 @@ METHODS["create_atomic_rmw"] = _atomic(METHODS["create_atomic_rmw"])
 
 
 def install() -> None:
-    """Corrects the interpreter's two kinds of tiles, once a process; their methods of the builder are among host_builder's."""
-    if hasattr(interpreter, "BlockPointerHandle"):  # Triton 3.9 has no block pointers
-        interpreter.BlockPointerHandle.materialize_pointers = _block_pointer_tile
-    interpreter.TensorDescHandle.materialize_pointers = _descriptor_tile
+    """Has the interpreter check descriptors, once a process; their methods of the builder are among host_builder's."""
     interpreter.TensorDescHandle.validate = _check_descriptor
