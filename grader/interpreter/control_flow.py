@@ -32,8 +32,8 @@ class BlockCondition(Exception):
     """A tensor of several elements where one truth value is needed."""
 
 
-def _unwatched(*_: Any) -> None:
-    """Where nobody watches the launch."""
+def silent(*_: Any, **__: Any) -> None:
+    """Of what nobody watches, and of what the compiler prints while it compiles."""
 
 
 class LaunchEvents:
@@ -42,11 +42,11 @@ class LaunchEvents:
     seen. `steers` is told what Python goes by, a loop's bounds or a condition, and a loop's variable.
     """
 
-    iteration: Callable[[], None] = _unwatched
-    before: Callable[[int], None] = _unwatched
-    barrier: Callable[[], None] = _unwatched
-    broken: Callable[[str, int, tuple[int, ...]], None] = _unwatched
-    steers: Callable[..., None] = _unwatched
+    iteration: Callable[[], None] = silent
+    before: Callable[[int], None] = silent
+    barrier: Callable[[], None] = silent
+    broken: Callable[[str, int, tuple[int, ...]], None] = silent
+    steers: Callable[..., None] = silent
 
 
 def is_tensor(value: Any) -> bool:
@@ -68,11 +68,6 @@ def assigned(value: Any) -> Any:
     if isinstance(value, (bool, int, float)):
         return interpreter.interpreter_semantic.to_tensor(value)
     return value
-
-
-def constant(value: Any) -> Any:
-    """What a variable annotated as constexpr holds."""
-    return plain(value)
 
 
 def truth(value: Any, dynamic: list[bool] | None = None) -> bool:
@@ -240,33 +235,27 @@ def _bounds(arg1: Any, arg2: Any = None, step: Any = None, *_: Any, **__: Any) -
     return (0, arg1, step) if arg2 is None else (arg1, arg2, step)
 
 
-def smallest(*values: Any, **options: Any) -> Any:
-    """`min` in a jit function."""
-    return _extreme(min, "builtin_min", tl.minimum, values, options)
+def _extreme(known: Any, name: str) -> Any:
+    """`min` or `max` in a jit function: Python's of what is known, else the function of that name, or Triton's before it had one."""
 
+    def extreme(*values: Any, **options: Any) -> Any:
+        if not any(map(is_tensor, values)):
+            return known(*map(plain, values))
+        function = getattr(tl.core, f"builtin_{name}", None) or getattr(tl, f"{name}imum")
+        return plain(function(*values, **options))
 
-def largest(*values: Any, **options: Any) -> Any:
-    """`max` in a jit function."""
-    return _extreme(max, "builtin_max", tl.maximum, values, options)
-
-
-def _extreme(known: Any, name: str, elementwise: Any, values: tuple[Any, ...], options: Any) -> Any:
-    if not any(is_tensor(value) for value in values):
-        return known(*(plain(value) for value in values))
-    function = getattr(tl.core, name, None)
-    return plain(function(*values, **options) if function else elementwise(*values, **options))
-
-
-def silent(*_: Any, **__: Any) -> None:
-    """What the compiler prints while it compiles, nobody reads."""
+    return extreme
 
 
 FUNCTIONS = (
-    *(assigned, constant, truth, iterates, choose, every, some, negated, returned, value_of, loop, unrolled),
+    *(assigned, plain, truth, iterates, choose, every, some, negated, returned, value_of, loop, unrolled),
     *(twice, bound, keywords_first, first),
 )
 NAMESPACE = SimpleNamespace(
-    min=smallest, max=largest, print=shown, **{function.__name__: function for function in FUNCTIONS}
+    min=_extreme(min, "min"),
+    max=_extreme(max, "max"),
+    print=shown,
+    **{function.__name__: function for function in FUNCTIONS},
 )
 
 
@@ -330,7 +319,7 @@ class _Reading(ast.NodeTransformer):
             return node
         value = self.visit(node.value)
         if self._names_constexpr(node.annotation):
-            return ast.Assign([node.target], self._call("constant", value))
+            return ast.Assign([node.target], self._call("plain", value))
         value = self._call("twice", self._later(value)) if _calls(node.value) else value
         return ast.Assign([node.target], self._call("assigned", value))
 
