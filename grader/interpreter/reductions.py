@@ -9,11 +9,13 @@ another one the order is left open (orders.py).
 from __future__ import annotations
 
 import contextlib
+import math
 from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
 import triton.language as tl
+from triton.runtime import interpreter
 from triton.runtime.interpreter import TensorHandle
 
 from grader.interpreter.control_flow import BlockCondition, plain
@@ -27,17 +29,21 @@ def _tensor(data: Any, dtype: Any) -> Any:
     return tl.core.tensor(TensorHandle(data, dtype), tl.block_type(dtype, list(data.shape)))
 
 
-def _array(value: Any, dtype: Any) -> np.ndarray:
-    """What a combining function returned, in the type it must have."""
+def _listed(value: Any) -> list[Any]:
+    """The tensors of a tuple, or the one that it is."""
+    return list(value) if isinstance(value, (tuple, list, tl.tuple)) else [value]
+
+
+def _as_given(value: Any, results: Sequence[Any]) -> Any:
+    """What came of the tensors of `value`: several, or one."""
+    return tuple(results) if isinstance(value, (tuple, list, tl.tuple)) else results[0]
+
+
+def _array(value: Any, dtype: Any, shape: tuple[int, ...]) -> np.ndarray:
+    """What a combining function returned, in the type and shape that it must have."""
     data = value.handle.data if isinstance(value, tl.core.tensor) else np.asarray(plain(value))
-    expected = _tensor_type(dtype)
-    return data if data.dtype == expected else data.astype(expected)
-
-
-def _tensor_type(dtype: Any) -> np.dtype[Any]:
-    from triton.runtime.interpreter import _get_np_dtype
-
-    return np.dtype(_get_np_dtype(dtype))
+    data = data.astype(interpreter._get_np_dtype(dtype), copy=False)
+    return np.broadcast_to(data.reshape(shape if data.size == math.prod(shape) else (1,) * len(shape)), shape)
 
 
 def _combined(
@@ -47,7 +53,7 @@ def _combined(
     shape = left[0].shape
     try:
         operands = [_tensor(data, dtype) for data, dtype in zip((*left, *right), (*dtypes, *dtypes), strict=True)]
-        result = combine(*operands)
+        result = _listed(combine(*operands))
     except BlockCondition:
         results = [np.empty(shape, dtype=data.dtype) for data in left]
         for at in np.ndindex(*shape):
@@ -55,22 +61,12 @@ def _combined(
             for whole, part in zip(results, parts, strict=True):
                 whole[at] = part.reshape(-1)[0]
         return results
-    values = result if isinstance(result, (tuple, list, tl.tuple)) else (result,)
-    return [
-        np.broadcast_to(_array(v, d).reshape(_fit(v, d, shape)), shape) for v, d in zip(values, dtypes, strict=True)
-    ]
-
-
-def _fit(value: Any, dtype: Any, shape: tuple[int, ...]) -> tuple[int, ...]:
-    size = _array(value, dtype).size
-    return shape if size == int(np.prod(shape)) else (1,) * len(shape)
+    return [_array(value, dtype, shape) for value, dtype in zip(result, dtypes, strict=True)]
 
 
 def reduce(input: Any, axis: Any, combine_fn: Any, keep_dims: Any = False, **_: Any) -> Any:
     """As tl.reduce."""
-    if not isinstance(input, (tuple, list, tl.tuple)):
-        return reduced([input], plain(axis), combine_fn, plain(keep_dims))[0]
-    return reduced(list(input), plain(axis), combine_fn, plain(keep_dims))
+    return _as_given(input, reduced(_listed(input), plain(axis), combine_fn, plain(keep_dims)))
 
 
 def reduced(inputs: list[Any], axis: int | None, combine_fn: Any, keep_dims: bool) -> tuple[Any, ...]:
@@ -142,9 +138,7 @@ def _tree(combine: Any, arrays: list[np.ndarray], dtypes: list[Any], axis: int) 
 
 def associative_scan(input: Any, axis: Any, combine_fn: Any, reverse: Any = False, **_: Any) -> Any:
     """As tl.associative_scan."""
-    if not isinstance(input, (tuple, list, tl.tuple)):
-        return scanned([input], plain(axis), combine_fn, plain(reverse))[0]
-    return scanned(list(input), plain(axis), combine_fn, plain(reverse))
+    return _as_given(input, scanned(_listed(input), plain(axis), combine_fn, plain(reverse)))
 
 
 def scanned(inputs: list[Any], axis: int, combine_fn: Any, reverse: bool) -> tuple[Any, ...]:
@@ -215,8 +209,7 @@ def _mapped(
     for packs in calls:
         given = [(lane[at], dtype) for lane, dtype in zip(lanes, dtypes, strict=True) for at in packs.T]
         result = scalar_fn(*(_tensor(data[0] if len(data) == 1 else data, dtype) for data, dtype in given))
-        single = not isinstance(result, (tuple, list, tl.tuple))
-        parts.append([result] if single else list(result))
+        parts.append(_listed(result))
     results, pack = [], calls[0].shape[1]
     for first in range(0, len(parts[0]), pack):
         dtype = parts[0][first].dtype.scalar
@@ -227,5 +220,5 @@ def _mapped(
             for part, packs in zip(parts, calls, strict=True)
         ]
         together = np.concatenate(whole).reshape(-1)[back]
-        results.append(_tensor(together.astype(_tensor_type(dtype)).reshape(shape), dtype))
-    return results[0] if single else tuple(results)
+        results.append(_tensor(together.astype(interpreter._get_np_dtype(dtype)).reshape(shape), dtype))
+    return _as_given(result, results)
