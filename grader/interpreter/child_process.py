@@ -21,7 +21,7 @@ from typing import Any
 
 from grader.interpreter.generated_module import executed
 from grader.interpreter.guarded_tensor import GuardedTensor, copy_back, is_tensor
-from grader.interpreter.watched_launch import LAUNCH_OPTIONS, Grid, WatchedLaunch, watched_launch
+from grader.interpreter.watched_launch import Grid, WatchedLaunch, watched_launch
 
 PATIENCE = 10
 """How much longer than its CPU time a launch may take, imports included."""
@@ -51,8 +51,7 @@ def launch(
         raise ValueError(
             f"{function.__qualname__} is defined inside a function; define the kernel at the top of a module"
         )
-    arguments = dict(zip(inspect.signature(function).parameters, values, strict=False))
-    arguments |= {name: value for name, value in named.items() if name not in LAUNCH_OPTIONS}
+    arguments = {**dict(zip(inspect.signature(function).parameters, values, strict=False)), **named}
     tensors = {name: value for name, value in arguments.items() if is_tensor(value)}
     guarded = {name: GuardedTensor.of(name, value, empty=name in empty) for name, value in tensors.items()}
     request = {

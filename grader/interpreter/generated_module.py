@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import importlib.util
+import inspect
 import os
 import sys
+from dataclasses import dataclass
 from types import ModuleType
 from typing import Any
 
@@ -21,17 +23,17 @@ class TargetOnly:
         return GPUTarget("cuda", self.capability, 32)
 
 
+@dataclass(frozen=True)
 class LoadedModule:
     """The kernel's jit function, and the module's file, which is how lines of tracebacks are told from Triton's own."""
 
-    def __init__(self, jit: Any, path: str) -> None:
-        self.jit, self.path = jit, path
+    jit: Any
+    path: str
 
     @property
-    def parameters(self) -> list[Any]:
-        import inspect
-
-        return list(inspect.signature(self.jit.fn).parameters.values())
+    def parameters(self) -> list[str]:
+        """Their names."""
+        return list(inspect.signature(self.jit.fn).parameters)
 
 
 def see_gpu(capability: int) -> None:

@@ -19,7 +19,7 @@ KINDS = {
 }  # fmt: skip
 """By the name that PyTorch and NumPy have for an element's type, the one that Triton has."""
 
-BITS = {1: ("u1", "uint8"), 2: ("i2", "int16"), 4: ("i4", "int32"), 8: ("i8", "int64")}
+BITS = {1: "uint8", 2: "int16", 4: "int32", 8: "int64"}
 """By its width, an integer that both NumPy and PyTorch have."""
 
 
@@ -34,8 +34,8 @@ def copy_back(tensor: Any, bits: np.ndarray[Any, Any]) -> None:
         tensor.view(bits.dtype)[...] = bits
         return
     torch = sys.modules["torch"]
-    whole, name = BITS[bits.itemsize]
-    tensor.detach().view(getattr(torch, name)).copy_(torch.from_numpy(np.array(bits).view(whole)))
+    whole = BITS[bits.itemsize]
+    tensor.detach().view(getattr(torch, whole)).copy_(torch.from_numpy(np.array(bits).view(whole)))
 
 
 def kind_of(value: Any) -> str:
@@ -51,13 +51,8 @@ def elements(value: Any) -> np.ndarray[Any, Any]:
     if isinstance(value, np.ndarray):
         return value.view(f"u{value.itemsize}")
     torch = sys.modules["torch"]
-    return (
-        value.detach()
-        .view(getattr(torch, BITS[value.element_size()][1]))
-        .cpu()
-        .numpy()
-        .view(f"u{value.element_size()}")
-    )
+    width = value.element_size()
+    return value.detach().view(getattr(torch, BITS[width])).cpu().numpy().view(f"u{width}")  # type: ignore[no-any-return]
 
 
 @dataclass(frozen=True)
@@ -80,7 +75,9 @@ class GuardedTensor:
 
     @classmethod
     def of(cls, name: str, value: Any, *, empty: bool = False) -> GuardedTensor:
-        """A copy of the caller's tensor; poison, if it arrives empty. Raises TypeError and ValueError."""
+        """A copy of the caller's tensor; poison, if it arrives empty. A guarded one stays. Raises TypeError and ValueError."""
+        if isinstance(value, cls):
+            return value
         data = elements(value)
         strides = tuple(step // data.itemsize for step in data.strides)
         if min(strides, default=0) < 0:

@@ -95,7 +95,7 @@ class _Attempt:
             )
             for tensor, buffer in zip(request["tensors"], self.buffers, strict=True)
         }
-        names = [parameter.name for parameter in launch.module.parameters]
+        names = launch.module.parameters
         placed = [areas[name] for name in names if name in areas]
         for window, area in enumerate(placed):
             area.place(window)

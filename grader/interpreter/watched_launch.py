@@ -56,7 +56,9 @@ def watched_launch(
 
     see_gpu(CAPABILITY)
     function, given = _bound(kernel, dict(arguments), config)
-    tensors = {name: _guarded(name, value, name in empty) for name, value in given.items() if is_tensor(value)}
+    tensors = {
+        name: GuardedTensor.of(name, value, empty=name in empty) for name, value in given.items() if is_tensor(value)
+    }
     guarded = list(tensors.values())
     known = {name for name, value in given.items() if name not in tensors and _is_known(function, name, value)}
     request = {
@@ -66,7 +68,7 @@ def watched_launch(
         ],
         "scalars": {name: value for name, value in given.items() if name not in tensors and name not in known},
         "constants": {name: given[name] for name in known},
-        "grid": _three(grid(given) if callable(grid) else grid),
+        "grid": [int(size) for size in (grid(given) if callable(grid) else grid)],
         "seconds": seconds,
         "unwritten": list(empty),
     }
@@ -75,10 +77,6 @@ def watched_launch(
         LoadedModule(function, path), request, [one.buffer.tobytes() for one in guarded]
     )
     return _result(answer, blobs, guarded, path, empty)
-
-
-def _guarded(name: str, value: Any, empty: bool) -> GuardedTensor:
-    return value if isinstance(value, GuardedTensor) else GuardedTensor.of(name, value, empty=empty)
 
 
 def _bound(kernel: Any, arguments: dict[str, Any], config: int) -> tuple[Any, dict[str, Any]]:
@@ -111,11 +109,6 @@ def _is_known(function: Any, name: str, value: Any) -> bool:
         or not isinstance(value, (bool, int, float))
         or (type(value) is int and value == 1)
     )
-
-
-def _three(grid: Sequence[int]) -> list[int]:
-    sizes = [int(size) for size in grid]
-    return sizes + [1] * (3 - len(sizes))
 
 
 def _result(

@@ -206,7 +206,7 @@ def _source(module: LoadedModule, request: dict[str, Any]) -> Any:
     from triton.compiler import ASTSource
 
     see_gpu(request["capability"])
-    names = [parameter.name for parameter in module.parameters]
+    names = module.parameters
     signature = {name: request["signature"].get(name, "constexpr") for name in names}
     values = {(names.index(name),): value for name, value in constants(request["constants"]).items()}
     divisible = {(names.index(name),): [["tt.divisibility", 16]] for name in request["divisible"]}
