@@ -405,16 +405,16 @@ class _Reading(ast.NodeTransformer):
         return self._own(node.id) if replaced else node
 
 
-def rewrite(function: Any, patched: dict[int, Any]) -> Any:
+def rewrite(function: Any, patched: dict[int, tuple[Any, Any]]) -> Any:
     """`function` as Python that does what its compiled form does.
 
-    patched: by id, what stands for a function of the language that the module imported by name.
+    patched: by id, a function of the language that the module may have imported by name, and what stands for it.
     """
     lines, start = inspect.getsourcelines(function)
     tree = ast.parse(textwrap.dedent("".join(lines)))
     (definition,) = (node for node in tree.body if isinstance(node, ast.FunctionDef))
     scope = {**function.__globals__, **inspect.getclosurevars(function).nonlocals}
-    scope = {name: plain(patched.get(id(value), value)) for name, value in scope.items()}
+    scope = {name: plain(patched.get(id(value), (value, value))[1]) for name, value in scope.items()}
     reading = _Reading(set(scope))
     reading.constexpr_names = frozenset(name for name, value in scope.items() if value is tl.constexpr)
     tree.body = [reading.visit(definition)]

@@ -15,18 +15,36 @@ import traceback
 from typing import Any
 
 from grader.interpreter.control_flow import BlockCondition
-from grader.interpreter.unsupported import Unsupported
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 LANGUAGE = os.path.join("triton", "language")
 MAX_CALLERS = 4
-
 
 LOOP_VARIABLE = (
     "`{0}` is a loop variable, and its loop has ended: compiled, it then has no value, even if it had one before the loop; copy it to "
     "another variable: `last = 0` before the loop, and `last = {0}` inside it"
 )
 """Of an unbound variable: the compiler has refused each other one that has no value on some way to where it is read."""
+
+SENTENCES = {
+    "inline_asm": "inline assembly runs on a GPU only; the interpreter cannot run it",
+    "extern": "`{}` of libdevice runs on a GPU only; the interpreter cannot run it",
+    "dot_scaled": "tl.dot_scaled runs on a GPU only; the interpreter cannot run it",
+    "clock": "clocks and the number of the multiprocessor exist on a GPU only; the interpreter cannot read them",
+    "fp8e4b15": "tl.float8e4b15 runs on a GPU only; the interpreter cannot run it",
+    "builder": "`{}` of Triton {} runs on a GPU only; the interpreter cannot run it",
+}
+"""What compiles for a GPU and cannot run on the interpreter, each with the sentence that a student reads."""
+
+
+class Unsupported(Exception):
+    """The kernel uses something that works on a GPU but not on the interpreter; the message is a sentence. No verdict on the kernel: it is
+    right or wrong, and this machine cannot tell."""
+
+
+def unsupported(construct: str, *names: object) -> Unsupported:
+    """The exception for one of SENTENCES."""
+    return Unsupported(SENTENCES[construct].format(*names))
 
 
 class LaunchEnded(Exception):

@@ -18,10 +18,10 @@ from triton.runtime.interpreter import TensorHandle
 
 from grader.interpreter import promises
 from grader.interpreter.control_flow import LaunchEvents, silent
+from grader.interpreter.faults import unsupported
 from grader.interpreter.native_memory import poison
 from grader.interpreter.number_formats import as_tf32, decode, encode, fused, is_packed, sum_in_14_bits, to_integer
 from grader.interpreter.orders import BITS, ELEMENTS, approximated, in_another, left_open
-from grader.interpreter.unsupported import unsupported
 
 METHODS: dict[str, Callable[..., Any]] = {}
 DEPTH = 16

@@ -2,7 +2,7 @@
 
 The corrections by place: control_flow (statements, numbers and tensors), host_builder (arithmetic, conversions, products), tile_access
 (block pointers, descriptors, atomics), reductions, libdevice_on_host, promises (hints to the compiler). What cannot be run at all is in
-unsupported.
+faults.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from grader.interpreter import (
     tile_access,
     type_cache,
 )
-from grader.interpreter.unsupported import unsupported
+from grader.interpreter.faults import unsupported
 
 _patched: dict[int, tuple[Any, Any]] = {}
 """By id, a function of the language that is kept alive here, and what stands for it."""
@@ -61,12 +61,8 @@ def install() -> None:
 
     # Triton builds a table of all types for each look into it.
     interpreter._get_np_dtype = cached_type
-    interpreter.FunctionRewriter.rewrite_ast = _rewrite
+    interpreter.FunctionRewriter.rewrite_ast = lambda self: control_flow.rewrite(self.fn, _patched)
     interpreter.InterpretedFunction.__call__ = lambda self, *args, **kwargs: self.rewrite()(*args, **kwargs)
-
-
-def _rewrite(self: Any) -> Any:
-    return control_flow.rewrite(self.fn, {number: new for number, (_, new) in _patched.items()})
 
 
 def _patch_language() -> None:

@@ -13,10 +13,10 @@ from triton.language.extra.cuda import libdevice as cuda_libdevice
 from triton.runtime import interpreter
 
 from grader.interpreter.control_flow import plain
+from grader.interpreter.faults import unsupported
 from grader.interpreter.host_builder import method
 from grader.interpreter.number_formats import fused, to_integer
 from grader.interpreter.orders import approximated
-from grader.interpreter.unsupported import unsupported
 
 
 def _half_away(x: np.ndarray) -> np.ndarray:

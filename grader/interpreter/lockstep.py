@@ -25,6 +25,7 @@ import triton.language as tl
 from triton.runtime import interpreter
 from triton.runtime.interpreter import TensorHandle
 
+from grader.interpreter import strays
 from grader.interpreter.areas import Area, area_of
 from grader.interpreter.launch_findings import Place
 from grader.interpreter.memory_access import is_misaligned
@@ -201,10 +202,11 @@ class Lockstep(MemoryCheck):
 
     def replacements(self) -> list[tuple[Any, str, Any]]:
         """As MemoryCheck's, with the builder's methods that ask for the number of a program or for one number."""
+        builder = interpreter.InterpreterBuilder
         return [
             *super().replacements(),
-            (interpreter.InterpreterBuilder, "create_get_program_id", _program_id),
-            (interpreter.InterpreterBuilder, "create_splat", _splat),
+            (builder, "create_get_program_id", _program_id),
+            (builder, "create_splat", _splat(builder.create_splat)),
             (tl.core.tensor, "__bool__", _is_truthy(tl.core.tensor.__bool__)),
         ]
 
@@ -288,7 +290,7 @@ class _LockstepMemory(NativeMemory):
         check.moment += 1
         some = bad.reshape(len(bad), -1).any(axis=1)
         moments = [(program, check.moment) for program in check.numbers[some].tolist()]
-        check.report_strays("load", area, pointers[some], mask[some], bad[some], moments)
+        strays.report(check.found, "load", area, pointers[some], mask[some], bad[some], moments, check.misled)
         if check.contributions:
             followed = mask & _near(area, pointers, mask, width)
             elements = area.offsets(pointers[followed]) // area.width
@@ -404,11 +406,11 @@ def _is_truthy(original: Any) -> Any:
     return lambda tensor: True if isinstance(tensor.handle.data, PerProgram) else original(tensor)
 
 
-def _splat(self: Any, target: Any, scalar: Any) -> Any:
-    if not isinstance(scalar.data, PerProgram):
-        handle = TensorHandle(np.full(target.shape, scalar.data.item(), dtype=scalar.data.dtype), scalar.dtype.scalar)
-        handle._known = getattr(scalar, "_known", False)
-        return handle
-    return TensorHandle(
-        np.broadcast_to(scalar.data.reshape((1,) * len(target.shape)), target.shape), scalar.dtype.scalar
-    )
+def _splat(original: Any) -> Any:
+    def create_splat(self: Any, target: Any, scalar: Any) -> Any:
+        if not isinstance(scalar.data, PerProgram):
+            return original(self, target, scalar)
+        ones = scalar.data.reshape((1,) * len(target.shape))
+        return TensorHandle(np.broadcast_to(ones, target.shape), scalar.dtype.scalar)
+
+    return create_splat

@@ -23,6 +23,7 @@ from typing import Any
 import numpy as np
 from triton.runtime import interpreter
 
+from grader.interpreter import strays
 from grader.interpreter.areas import WINDOW_BITS, Area, area_of
 from grader.interpreter.control_flow import LaunchEvents
 from grader.interpreter.faults import LaunchEnded
@@ -32,7 +33,6 @@ from grader.interpreter.native_memory import NativeMemory, atomic_rmw, poison
 from grader.interpreter.program_loop import replaced
 from grader.interpreter.races import WITHIN_A_PROGRAM, Races, too_far_apart
 from grader.interpreter.split_k import Contributions
-from grader.interpreter.strays import strays
 
 EXTRA_TIME_FACTOR = 4
 SLOW = "if no loop of it runs for ever, give each program a larger tile, or grade on a GPU"
@@ -231,7 +231,8 @@ class MemoryCheck:
             return None
         bad = np.zeros(mask.shape, dtype=bool)
         bad[mask] = ~good.reshape(-1)
-        self.report_strays(access.kind, area, access.pointers[None], mask[None], bad[None], [self.found.moment])
+        every = access.pointers[None], mask[None], bad[None]
+        strays.report(self.found, access.kind, area, *every, [self.found.moment], self.misled)
         offsets = area.offsets(access.active)
         reachable = (offsets >= 0) & (offsets <= area.size - access.width)
         if reachable.all():
@@ -269,21 +270,6 @@ class MemoryCheck:
             raise LaunchEnded(
                 "memory", f"accessed memory far outside {where} after a number was read outside {self.misled}"
             )
-
-    def report_strays(
-        self,
-        kind: str,
-        area: Area,
-        pointers: np.ndarray,
-        mask: np.ndarray,
-        bad: np.ndarray,
-        moments: Sequence[tuple[int, int]],
-    ) -> None:
-        """Accesses of some programs with lanes that lie in no element: [programs, ...] each. moments: of each, as `Findings.moment`."""
-        offsets, place = (pointers - np.uint64(area.base)).view(np.int64) // area.width, self.found.here()
-        for row, key, finding in strays(kind, area, offsets, mask, bad):
-            self.found.moment = moments[row]
-            self.found.add(key, {**finding, "misled": self.misled}, place)
 
 
 def _poisoning(load: Any) -> Any:

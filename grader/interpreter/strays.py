@@ -7,19 +7,27 @@ past: it moves so and begins outside. Else the address is wrong: gap, between th
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterator
-from typing import Any
+from collections.abc import Sequence
 
 import numpy as np
 
 from grader.interpreter.areas import Area, along_axes, index_at, steps_of
+from grader.interpreter.launch_findings import Findings
 
 
-def strays(
-    kind: str, area: Area, offsets: np.ndarray, mask: np.ndarray, bad: np.ndarray
-) -> Iterator[tuple[int, tuple[Any, ...], dict[str, Any]]]:
-    """For each row of [programs, ...] its number, what tells its finding from others, and the finding. offsets: in elements from the
-    tensor's first; mask: active lanes; bad: those in no element, one at least in each row."""
+def report(
+    found: Findings,
+    kind: str,
+    area: Area,
+    pointers: np.ndarray,
+    mask: np.ndarray,
+    bad: np.ndarray,
+    moments: Sequence[tuple[int, int]],
+    misled: str | None,
+) -> None:
+    """Adds a finding for each row of [programs, ...]. mask: active lanes; bad: those in no element, one at least in each row; moments: of
+    the programs, as `Findings.moment`; misled: as `MemoryCheck.misled`."""
+    offsets, here = (pointers - np.uint64(area.base)).view(np.int64) // area.width, found.here()
     corners = offsets.reshape(len(offsets), -1)[:, 0]
     forms: dict[bytes, list[int]] = defaultdict(list)
     for row, corner in enumerate(corners):
@@ -40,17 +48,16 @@ def strays(
                 low = any(at[place] < 0 for at in lowest)
                 begins = any(at[place].flat[0] >= size for at, size in zip(meant, area.shape, strict=True))
                 fault, dimension = ("past", None) if low or begins else ("beyond", outside[0])
-            yield (
-                row,
-                (fault, kind, area.name, dimension),
-                {
-                    "kind": kind,
-                    "fault": fault,
-                    "tensor": area.name,
-                    "index": index,
-                    "dimension": dimension,
-                    "lanes": int(lanes[row]),
-                    "offset": offset,
-                    "steps": steps,
-                },
-            )
+            finding = {
+                "kind": kind,
+                "fault": fault,
+                "tensor": area.name,
+                "index": index,
+                "dimension": dimension,
+                "lanes": int(lanes[row]),
+                "offset": offset,
+                "steps": steps,
+                "misled": misled,
+            }
+            found.moment = moments[row]
+            found.add((fault, kind, area.name, dimension), finding, here)
