@@ -59,7 +59,7 @@ class Area:
         self.buffer, self.size = buffer, buffer.nbytes
         self.offset = offset
         self.valid = np.zeros(self.size // width, dtype=bool)
-        np.lib.stride_tricks.as_strided(self.valid[offset:], self.shape, self.strides)[...] = True
+        self.as_laid_out(self.valid)[...] = True
         self.hull = range(offset, offset + 1 + sum((n - 1) * s for n, s in zip(self.shape, self.strides, strict=True)))
         self.dense = bool(self.valid[self.hull.start : self.hull.stop].all())
         self.writer: np.ndarray | None = None
@@ -97,15 +97,17 @@ class Area:
             good &= self.valid[(first + width - 1) // self.width]
         return good
 
+    def as_laid_out(self, numbers: np.ndarray) -> np.ndarray:
+        """A view, [*shape], of numbers for each element of the buffer: those of the tensor's elements."""
+        steps = tuple(step * numbers.itemsize for step in self.strides)
+        return np.lib.stride_tricks.as_strided(numbers[self.offset :], self.shape, steps)
+
     def row_maxima(self, kind: np.dtype) -> np.ndarray:
         """For each element of the buffer the largest finite number, as it is now, of the tensor's row in which it lies."""
         numbers = np.abs(self.buffer[: len(self.valid) * self.width].view(kind).astype(np.float64))
         numbers[~np.isfinite(numbers)] = 0.0
         found = np.zeros(len(self.valid))
-        steps = tuple(step * numbers.itemsize for step in self.strides)
-        rows = np.lib.stride_tricks.as_strided(numbers[self.offset :], self.shape, steps)
-        into = np.lib.stride_tricks.as_strided(found[self.offset :], self.shape, steps)
-        into[...] = rows.max(axis=-1, keepdims=True)
+        self.as_laid_out(found)[...] = self.as_laid_out(numbers).max(axis=-1, keepdims=True)
         return found
 
 

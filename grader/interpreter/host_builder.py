@@ -39,8 +39,7 @@ def method(function: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def _numbers(handle: Any) -> np.ndarray:
-    dtype = handle.dtype.scalar
-    return decode(handle.data, dtype) if is_packed(dtype) else handle.data
+    return decode(handle.data, handle.dtype.scalar)
 
 
 def _made(values: np.ndarray, dtype: Any) -> Any:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Container, Sequence
 from typing import Any
 
 import numpy as np
@@ -21,34 +21,38 @@ ROW_ALIGNMENT = 16
 PACKED_OPERATIONS: dict[str, Callable[..., Any]] = {"FADD": np.add, "MAX": np.fmax, "MIN": np.fmin}
 
 
-def _pointers(base: Any, element: Any, shape: Sequence[int], offsets: Sequence[Any], strides: Sequence[Any]) -> Any:
-    """Addresses of a tile, which know what they were made of, and for each dimension the index of every element along it."""
-    width = max(1, element.primitive_bitwidth // 8)
-    addresses = np.broadcast_to(base.data, shape)
-    along = []
-    for dim, size in enumerate(shape):
-        axis = [1] * len(shape)
+def _tile(
+    base: Any,
+    tile: Sequence[int],
+    shape: Sequence[Any],
+    offsets: Sequence[Any],
+    strides: Sequence[Any],
+    checked: Container[int],
+) -> tuple[Any, Any]:
+    """Addresses of a tile, which know what they were made of, and whether each lies inside along the dimensions that are checked."""
+    width = max(1, base.get_element_ty().primitive_bitwidth // 8)
+    addresses, inside = np.broadcast_to(base.data, tile), np.ones(tuple(tile), dtype=bool)
+    for dim, size in enumerate(tile):
+        axis = [1] * len(tile)
         axis[dim] = size
         index = (offsets[dim].data.reshape(-1)[0].astype(np.int64) + np.arange(size)).reshape(axis)
         stride = strides[dim].data.reshape(-1)[0].astype(np.int64)
         addresses = addresses + (width * index * stride).astype(np.uint64)
-        along.append(index)
+        if dim in checked:
+            inside = inside & (index >= 0) & (index < shape[dim].data.reshape(-1)[0])
     handle = TensorHandle(addresses, base.dtype.scalar)
-    handle._tile = (base, shape, offsets, strides)
-    return handle, along
+    handle._tile = (base, tile, offsets, strides)
+    return handle, TensorHandle(inside, tl.int1)
 
 
-def _inside(along: Sequence[np.ndarray], shape: Sequence[Any], tile: Sequence[int], dims: Iterable[int]) -> Any:
-    mask = np.ones(tuple(tile), dtype=bool)
-    for dim in dims:
-        mask = mask & (along[dim] >= 0) & (along[dim] < shape[dim].data.reshape(-1)[0])
-    return TensorHandle(mask, tl.int1)
+def _block_pointer_tile(pointer: Any, boundary_check: Sequence[int]) -> tuple[Any, Any]:
+    tile = pointer.block_shape
+    checked = {dim % len(tile) for dim in boundary_check}
+    return _tile(pointer.base, tile, pointer.shape, pointer.offsets, pointer.strides, checked)
 
 
-def _block_pointer_tile(pointer: Any, boundary_check: Sequence[int]) -> Any:
-    base, tile = pointer.base, pointer.block_shape
-    addresses, along = _pointers(base, base.get_element_ty(), tile, pointer.offsets, pointer.strides)
-    return addresses, _inside(along, pointer.shape, tile, [dim % len(tile) for dim in boundary_check])
+def _descriptor_tile(desc: Any, offsets: Sequence[Any]) -> tuple[Any, Any]:
+    return _tile(desc.base, desc.block_shape, desc.shape, offsets, desc.strides, range(len(desc.block_shape)))
 
 
 def _refused(found: str) -> LaunchEnded:
@@ -68,11 +72,6 @@ def _check_descriptor(self: Any) -> None:
         if stride * width % ROW_ALIGNMENT:
             found = f"a stride of {stride} elements, {stride * width} bytes"
             raise _refused(f"has {found}, expected a multiple of {ROW_ALIGNMENT} bytes")
-
-
-def _descriptor_tile(desc: Any, offsets: Sequence[Any]) -> Any:
-    addresses, along = _pointers(desc.base, desc.base.dtype.element_ty, desc.block_shape, offsets, desc.strides)
-    return addresses, _inside(along, desc.shape, desc.block_shape, range(len(desc.block_shape)))
 
 
 @method
