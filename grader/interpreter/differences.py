@@ -2,24 +2,23 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 
 from grader.interpreter.areas import Area
+from grader.interpreter.memory_access import MemoryAccess
 
 SAME = 2.0**-8
 """How far two programs' numbers for an element may be apart, relative to it, when each has summed up in an order of its own."""
 
 
-def brings_another(area: Area, elements: np.ndarray, values: Any, mask: np.ndarray, within: np.ndarray) -> np.ndarray:
+def brings_another(access: MemoryAccess) -> np.ndarray:
     """Which elements a store, which may be several elements wide, gives another number than they hold."""
-    brought = np.ascontiguousarray(np.broadcast_to(values, mask.shape)[mask]).reshape(-1)
-    if brought.itemsize < area.width:
-        return np.ones(elements.shape, dtype=bool)
-    if brought.itemsize > area.width:
-        brought = brought.view(f"u{area.width}")
-    others, apart = changes(area, elements, brought[within])
+    width, brought = access.area.width, np.ascontiguousarray(access.of_lanes).reshape(-1)
+    if access.width < width:
+        return np.ones(access.elements.shape, dtype=bool)
+    if access.width > width:
+        brought = brought.view(f"u{width}")
+    others, apart = changes(access.area, access.elements, brought[access.within])
     return others | (apart > 0)
 
 

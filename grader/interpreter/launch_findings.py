@@ -72,13 +72,11 @@ class Findings:
     ) -> None:
         """Keeps a finding. at: its place; None: where the kernel is. doubtful: the tensor of one that `settle` may make certain."""
         line, callers = at or self.here()
-        key = (line, *key)
-        if doubtful is not None:
-            kept = self._doubtful.setdefault(doubtful, {})
-            if len(kept) < MAX_FINDINGS:
-                kept.setdefault(key, {"line": line, "callers": callers, **finding})
-            return
-        self._keep(key, {"line": line, "callers": callers, **finding})
+        key, finding = (line, *key), {"line": line, "callers": callers, **finding}
+        if doubtful is None:
+            self._keep(key, finding)
+        elif len(kept := self._doubtful.setdefault(doubtful, {})) < MAX_FINDINGS:
+            kept.setdefault(key, finding)
 
     def _keep(self, key: tuple[Any, ...], finding: dict[str, Any]) -> None:
         if key in self._found:

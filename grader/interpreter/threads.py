@@ -67,7 +67,7 @@ class Threads:
         if area.readers is not None and kind != "load":
             met |= self._of_another_thread(area.readers[elements], lanes)
         if met.any() and kind == "store":
-            met &= brings_another(area, elements, access.values, access.mask, access.within)
+            met &= brings_another(access)
         return met
 
     def _of_another_thread(self, known: np.ndarray, lanes: np.ndarray) -> np.ndarray:
