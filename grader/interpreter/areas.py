@@ -31,30 +31,31 @@ Moves = tuple[dict[int, np.ndarray], list[np.ndarray]]
 class Area:
     """One pointer argument: a tensor inside a guarded buffer, and who wrote which of its elements.
 
-    kind: Triton's name for the type of its elements. offset: the element of the buffer at which the tensor begins. `low` to `high`: the
-    addresses of its elements, all of them when `dense`. `first`: the buffer's address, `size` its bytes. `writer` holds, for each
-    element of the buffer, one more than the last program that stored there, negative where it was added atomically, by SEVERAL maybe,
-    and -SEVERAL where several stored; `operation` the number of the atomic that was used there, -1 where there were several kinds.
-    `added`: of an output, how many atomics brought an element anything but zero. `reader`: of an output, one more than the program that
-    loaded what nobody had written yet (-SEVERAL: several did), and `read_at` where. `apart`: by how much the numbers that several
-    brought to an element differ, where rounding may explain it. `lanes`: of an output, by which lane of what tile an element was stored
-    to last, and after how many barriers; `readers`: the same of the last load. `moves`: what `along_axes` found out of tiles of a form,
-    wherever they begin.
+    type, kind: Triton's name for the type of its elements. offset: the element of the buffer at which the tensor begins. `low` to `high`:
+    the addresses of its elements, all of them when `dense`. `first`: the buffer's address, `size` its bytes. `writer` holds, for each
+    element of the buffer, one more than the last program that stored there, negative where it was added atomically, by SEVERAL maybe, and
+    -SEVERAL where several stored; `operation` the number of the atomic that was used there, -1 where there were several kinds. `added`:
+    of an output, how many atomics brought an element anything but zero. `reader`: of an output, one more than the program that loaded
+    what nobody had written yet (-SEVERAL: several did), and `read_at` where. `apart`: by how much the numbers that several brought to an
+    element differ, where rounding may explain it. `lanes`: of an output, by which lane of what tile an element was stored to last, and
+    after how many barriers; `readers`: the same of the last load. `moves`: what `along_axes` found out of tiles of a form, wherever they
+    begin.
     """
 
     def __init__(
         self,
-        name: str,
         buffer: np.ndarray,
-        kind: str,
+        *,
+        name: str,
+        type: str,
         shape: Sequence[int],
         strides: Sequence[int],
         offset: int,
         poisoned: bool,
-        output: bool = False,
+        output: bool,
     ) -> None:
-        self.name, self.kind, self.shape, self.strides = name, kind, tuple(shape), tuple(strides)
-        self.width = width = WIDTHS[kind]
+        self.name, self.kind, self.shape, self.strides = name, type, tuple(shape), tuple(strides)
+        self.width = width = WIDTHS[type]
         self.poisoned, self.output = poisoned, output
         self.buffer, self.size = buffer, buffer.nbytes
         self.offset = offset

@@ -84,14 +84,10 @@ class _Attempt:
         self.buffers = [np.frombuffer(blob, dtype=np.uint8).copy() for blob in launch.blobs]
         areas = {
             tensor["name"]: Area(
-                tensor["name"],
                 buffer,
-                tensor["type"],
-                tensor["shape"],
-                tensor["strides"],
-                tensor["offset"],
-                tensor["name"] in request.get("unwritten", ()),
-                tensor["name"] == request.get("output", tensor["name"]),
+                **tensor,
+                poisoned=tensor["name"] in request.get("unwritten", ()),
+                output=tensor["name"] == request.get("output", tensor["name"]),
             )
             for tensor, buffer in zip(request["tensors"], self.buffers, strict=True)
         }

@@ -117,28 +117,27 @@ def judged(log: Log, grid: Sequence[int], check: MemoryCheck) -> None:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Logged:
-    """An access of some programs, `numbers`, or a barrier, which has no pointers. pointers, mask, values: [programs, ...], as the
-    interpreter's memory functions take them, and `how` what else they take. operation: store, atomic_rmw or barrier. moment: how many
-    accesses of these programs came before."""
+    """A store or an addition of some programs, `numbers`, or a barrier, which has no pointers. pointers, mask, values: [programs, ...], as
+    the interpreter's memory functions take them; adding: the operation and the order of an atomic. moment: how many accesses of these
+    programs came before."""
 
-    operation: str
     place: Place
     moment: int
     numbers: np.ndarray
     pointers: np.ndarray | None = None
     mask: np.ndarray | None = None
     values: Any = None
-    how: tuple[Any, ...] = ()
+    adding: tuple[Any, ...] = ()
 
     def again(self, memory: Any, row: int, check: MemoryCheck) -> None:
         """The access of one of the programs."""
         if self.pointers is None or self.mask is None:
             check.barrier()
-        elif self.operation == "store":
-            memory.store(self.pointers[row], self.values[row], self.mask[row])
-        else:
-            operation, order = self.how
+        elif self.adding:
+            operation, order = self.adding
             memory.atomic_rmw(operation, self.pointers[row], self.values[row], self.mask[row], order)
+        else:
+            memory.store(self.pointers[row], self.values[row], self.mask[row])
 
 
 class Log:
@@ -219,12 +218,12 @@ class Lockstep(MemoryCheck):
 
     def barrier(self) -> None:
         """Of each program of the batch."""
-        self.keep("barrier")
+        self.keep()
 
-    def keep(self, operation: str, *access: Any) -> None:
+    def keep(self, *access: Any) -> None:
         """Logs what each program of the batch does."""
         self.moment += 1
-        self.log.add(Logged(operation, self.found.here(), self.moment, self.numbers, *access))
+        self.log.add(Logged(self.found.here(), self.moment, self.numbers, *access))
 
     def locate(
         self, pointers: np.ndarray, mask: np.ndarray, width: int
@@ -302,78 +301,60 @@ class _LockstepMemory(NativeMemory):
         return self._load(real, mask & ~stray, other, dtype, stray)
 
     def store(self, pointers: Any, values: Any, mask: Any) -> None:
-        pointers, values, mask = self._of_all(pointers, values, mask)
-        area, elements, real, inside = self._check.locate(pointers, mask, values.itemsize)
-        if area is None:
-            return
-        writer = self._writer(area, values.itemsize)
-        lanes, log = np.arange(1, len(elements) + 1), self._check.log
-        self._check.keep("store", pointers, mask, values)
-        if not inside:
-            log.dispute("a store outside")
-        elif writer[elements].any():
-            log.dispute("a store to what was written before")
-        else:
-            writer[elements] = lanes
-            if (writer[elements] != lanes).any():
-                log.dispute("two stores to an element")
-        if not log.disputed:
-            self._memory.store(real, values, mask)
-        self._check.note("store", area, elements, mask)
-        self._follow(area, elements, pointers, values, mask, adds=False)
+        self._write("store", pointers, values, mask)
 
     def atomic_rmw(self, operation: Any, pointers: Any, values: Any, mask: Any, order: Any) -> Any:
         if operation.name not in ADDS or self._within_a_program():
             raise NeedsOneByOne("an atomic that does not add, or not to what other programs add to")
-        pointers, values, mask = self._of_all(pointers, values, mask)
-        area, elements, real, inside = self._check.locate(pointers, mask, values.itemsize)
-        if area is None:
-            return _UnknownAnswer(values.itemsize)
-        writer, log = self._writer(area, values.itemsize), self._check.log
-        self._check.keep("atomic_rmw", pointers, mask, values, (operation, order))
-        if not inside or area.poisoned or (writer[elements] > 0).any():
-            log.dispute("an addition outside, to what was stored, or to what nothing was")
-        else:
-            writer[elements] = SEVERAL
-            count_additions(area, elements, values[mask], np.ones(len(elements), dtype=bool))
-        self._check.note(f"atomic {operation.name}".lower(), area, elements, mask)
-        self._follow(area, elements, pointers, values, mask, adds=True)
-        for of_one in zip(real, values, mask, strict=True) if not log.disputed else ():
-            atomic_rmw(self._memory, operation, *of_one, order)
+        self._write(f"atomic {operation.name}".lower(), pointers, values, mask, operation, order)
         return _UnknownAnswer(values.itemsize)
-
-    def _follow(
-        self,
-        area: Area,
-        elements: np.ndarray,
-        pointers: np.ndarray,
-        values: np.ndarray,
-        mask: np.ndarray,
-        *,
-        adds: bool,
-    ) -> None:
-        """Of what is written, what slices add."""
-        if self._check.contributions:
-            near, numbers = _near(area, pointers, mask, values.itemsize)[mask], self._check.numbers[np.nonzero(mask)[0]]
-            self._check.contributions.write(area, elements[near], values[mask][near], numbers[near], adds=adds)
 
     def atomic_cas(self, pointers: Any, expected: Any, values: Any, order: Any) -> Any:
         raise NeedsOneByOne("an exchange")
 
-    def _of_all(self, pointers: Any, values: Any, mask: Any) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """The lanes of every program of the batch, also where each does the same."""
-        shape = np.shape(pointers)
-        self._check.writes += 1
-        pointers, values, mask = (stacked(value, self._check.together, shape) for value in (pointers, values, mask))
-        return pointers, values, mask.astype(bool, copy=False)
-
-    @staticmethod
-    def _writer(area: Area, width: int) -> np.ndarray:
-        if not area.output or width != area.width:
+    def _write(self, name: str, pointers: Any, values: Any, mask: Any, *adding: Any) -> None:
+        """What every program of the batch stores, or adds by the operation and in the order of `adding`."""
+        check, log, shape = self._check, self._check.log, np.shape(pointers)
+        check.writes += 1
+        pointers, values, mask = (stacked(value, check.together, shape) for value in (pointers, values, mask))
+        mask = mask.astype(bool, copy=False)
+        area, elements, real, inside = check.locate(pointers, mask, values.itemsize)
+        if area is None:
+            return
+        if not area.output or values.itemsize != area.width:
             raise NeedsOneByOne("a store to an input, or of several elements at once")
+        check.keep(pointers, mask, values, adding)
+        self._claim(area, elements, inside, values[mask] if adding else None)
+        check.note(name, area, elements, mask)
+        if check.contributions:
+            near, numbers = _near(area, pointers, mask, values.itemsize)[mask], check.numbers[np.nonzero(mask)[0]]
+            check.contributions.write(area, elements[near], values[mask][near], numbers[near], adds=bool(adding))
+        if log.disputed:
+            return
+        if not adding:
+            self._memory.store(real, values, mask)
+            return
+        for of_one in zip(real, values, mask, strict=True):
+            atomic_rmw(self._memory, adding[0], *of_one, adding[1])
+
+    def _claim(self, area: Area, elements: np.ndarray, inside: bool, added: np.ndarray | None) -> None:
+        """Keeps who writes the elements of a tensor, and that it is disputed where somebody else did. added: None where they are stored."""
         if area.writer is None:
             area.writer = np.zeros(len(area.valid), dtype=np.int64)
-        return area.writer
+        writer, log = area.writer, self._check.log
+        if added is None:
+            if not inside or writer[elements].any():
+                log.dispute("a store outside, or to what was written before")
+                return
+            lanes = np.arange(1, len(elements) + 1)
+            writer[elements] = lanes
+            if (writer[elements] != lanes).any():
+                log.dispute("two stores to an element")
+        elif not inside or area.poisoned or (writer[elements] > 0).any():
+            log.dispute("an addition outside, to what was stored, or to what nothing was")
+        else:
+            writer[elements] = SEVERAL
+            count_additions(area, elements, added, np.ones(len(elements), dtype=bool))
 
 
 def _near(area: Area, pointers: np.ndarray, mask: np.ndarray, width: int) -> np.ndarray:

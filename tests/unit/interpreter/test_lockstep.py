@@ -300,7 +300,7 @@ from grader.interpreter import lockstep
 from grader.interpreter.per_program import NeedsOneByOne
 
 lockstep.MOST_LOGGED = 8
-one = lockstep.Logged("store", (1, []), 1, np.arange(2), np.zeros((2, 3)), np.ones((2, 3), bool), np.zeros((2, 3)))
+one = lockstep.Logged((1, []), 1, np.arange(2), np.zeros((2, 3)), np.ones((2, 3), bool), np.zeros((2, 3)))
 
 def refused(function, *arguments):
     try:
