@@ -59,6 +59,11 @@ def plain(value: Any) -> Any:
     return value.value if isinstance(value, tl.constexpr) else value
 
 
+def listed(value: Any) -> list[Any]:
+    """The parts of a tuple or list, or the one value that it is."""
+    return list(value) if isinstance(value, (tuple, list, tl.tuple)) else [value]
+
+
 def assigned(value: Any) -> Any:
     """What a variable holds after `name = value`: numbers become tensors, in tuples too."""
     value = plain(value)

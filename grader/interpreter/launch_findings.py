@@ -46,14 +46,6 @@ class Findings:
         self._found = {**certain, **self._found}
         self._moments |= dict.fromkeys(certain, (-1, 0))
 
-    def copy(self) -> Findings:
-        """These, whatever is found later."""
-        other = Findings(self.path)
-        other._found = {key: dict(one) for key, one in self._found.items()}
-        other._doubtful = {tensor: dict(kept) for tensor, kept in self._doubtful.items()}
-        other._moments = dict(self._moments)
-        return other
-
     def join(self, others: Findings) -> None:
         """What was found of other accesses of the launch, too."""
         for key, finding in others._found.items():

@@ -17,6 +17,7 @@ import math
 import resource
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
+from copy import deepcopy
 from dataclasses import dataclass
 from typing import Any
 
@@ -83,7 +84,7 @@ def _run(function: Any, arguments: Mapping[str, Any], indices: np.ndarray, check
     """One batch. indices: [3, programs]."""
     interpreter.interpreter_builder.grid_idx = tuple(PerProgram(axis[:, None]) for axis in indices)
     before, check.together, log, noted = check.writes, indices.shape[1], check.log.mark(), len(check.stores)
-    found = check.found.copy()
+    found = deepcopy(check.found)
     check.numbers = np.ravel_multi_index(tuple(indices), interpreter.interpreter_builder.grid_dim)
     if check.contributions:
         check.contributions.begin(check.numbers)

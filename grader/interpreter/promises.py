@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 import triton.language as tl
 
-from grader.interpreter.control_flow import LaunchEvents
+from grader.interpreter.control_flow import LaunchEvents, listed, plain
 
 MULTIPLE, CONTIGUOUS, CONSTANT, ASSUMED = "multiple", "contiguous", "constant", "assumed"
 PROMISES = {"multiple_of": MULTIPLE, "max_contiguous": CONTIGUOUS, "max_constancy": CONSTANT}
@@ -29,11 +29,7 @@ def checked(kind: str) -> Callable[..., Any]:
 
     def hint(input: Any, values: Any, _semantic: Any = None, **_: Any) -> Any:
         if isinstance(input, tl.core.tensor):
-            whole = [
-                int(getattr(value, "value", value))
-                for value in (values if isinstance(values, (list, tuple, tl.tuple)) else [values])
-            ]
-            for promised, seen in breaks(kind, input.handle, whole):
+            for promised, seen in breaks(kind, input.handle, [int(plain(value)) for value in listed(values)]):
                 LaunchEvents.broken(kind, promised, seen)
         return input
 

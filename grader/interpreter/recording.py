@@ -30,7 +30,7 @@ from triton.runtime.interpreter import TensorHandle
 
 from grader.interpreter import reductions
 from grader.interpreter.areas import Area, area_of
-from grader.interpreter.control_flow import LaunchEvents
+from grader.interpreter.control_flow import LaunchEvents, plain
 from grader.interpreter.native_memory import line_in, lines_in
 from grader.interpreter.program_loop import replaced
 
@@ -262,8 +262,10 @@ class Recorder:
         """Notes what an operation made. part: which of its results; before: how many nodes there were before it."""
         attribute: Any = None
         name = op
-        if op in ("trans", "expand_dims", "gather"):
-            attribute = _plain(args[-1])
+        if op == "trans":
+            attribute = [int(plain(axis)) for axis in args[-1]]
+        elif op in ("expand_dims", "gather"):
+            attribute = int(plain(args[-1]))
         elif op == "split":
             attribute = part
         elif op == "libdevice":
@@ -324,10 +326,3 @@ class Recorder:
             return results
 
         return call
-
-
-def _plain(value: Any) -> Any:
-    """A permutation or an axis as JSON."""
-    if isinstance(value, list | tuple):
-        return [int(getattr(item, "value", item)) for item in value]
-    return int(getattr(value, "value", value))

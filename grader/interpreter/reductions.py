@@ -18,7 +18,7 @@ import triton.language as tl
 from triton.runtime import interpreter
 from triton.runtime.interpreter import TensorHandle
 
-from grader.interpreter.control_flow import BlockCondition, plain
+from grader.interpreter.control_flow import BlockCondition, listed, plain
 from grader.interpreter.number_formats import is_packed
 from grader.interpreter.orders import COMBINING, PACKS, another, left_open
 
@@ -27,11 +27,6 @@ def _tensor(data: Any, dtype: Any) -> Any:
     if not data.shape:
         return tl.core.tensor(TensorHandle(data.reshape(1), dtype), dtype)
     return tl.core.tensor(TensorHandle(data, dtype), tl.block_type(dtype, list(data.shape)))
-
-
-def _listed(value: Any) -> list[Any]:
-    """The tensors of a tuple, or the one that it is."""
-    return list(value) if isinstance(value, (tuple, list, tl.tuple)) else [value]
 
 
 def _as_given(value: Any, results: Sequence[Any]) -> Any:
@@ -53,7 +48,7 @@ def _combined(
     shape = left[0].shape
     try:
         operands = [_tensor(data, dtype) for data, dtype in zip((*left, *right), (*dtypes, *dtypes), strict=True)]
-        result = _listed(combine(*operands))
+        result = listed(combine(*operands))
     except BlockCondition:
         results = [np.empty(shape, dtype=data.dtype) for data in left]
         for at in np.ndindex(*shape):
@@ -66,7 +61,7 @@ def _combined(
 
 def reduce(input: Any, axis: Any, combine_fn: Any, keep_dims: Any = False, **_: Any) -> Any:
     """As tl.reduce."""
-    return _as_given(input, reduced(_listed(input), plain(axis), combine_fn, plain(keep_dims)))
+    return _as_given(input, reduced(listed(input), plain(axis), combine_fn, plain(keep_dims)))
 
 
 def reduced(inputs: list[Any], axis: int | None, combine_fn: Any, keep_dims: bool) -> tuple[Any, ...]:
@@ -138,7 +133,7 @@ def _tree(combine: Any, arrays: list[np.ndarray], dtypes: list[Any], axis: int) 
 
 def associative_scan(input: Any, axis: Any, combine_fn: Any, reverse: Any = False, **_: Any) -> Any:
     """As tl.associative_scan."""
-    return _as_given(input, scanned(_listed(input), plain(axis), combine_fn, plain(reverse)))
+    return _as_given(input, scanned(listed(input), plain(axis), combine_fn, plain(reverse)))
 
 
 def scanned(inputs: list[Any], axis: int, combine_fn: Any, reverse: bool) -> tuple[Any, ...]:
@@ -209,7 +204,7 @@ def _mapped(
     for packs in calls:
         given = [(lane[at], dtype) for lane, dtype in zip(lanes, dtypes, strict=True) for at in packs.T]
         result = scalar_fn(*(_tensor(data[0] if len(data) == 1 else data, dtype) for data, dtype in given))
-        parts.append(_listed(result))
+        parts.append(listed(result))
     results, pack = [], calls[0].shape[1]
     for first in range(0, len(parts[0]), pack):
         dtype = parts[0][first].dtype.scalar
