@@ -7,20 +7,8 @@ import inspect
 import os
 import sys
 from dataclasses import dataclass
-from types import ModuleType
+from types import ModuleType, SimpleNamespace
 from typing import Any
-
-
-class TargetOnly:
-    """Stands in for Triton's driver, so that `driver.active.get_current_target()` answers where no GPU is seen."""
-
-    def __init__(self, capability: int) -> None:
-        self.capability = capability
-
-    def get_current_target(self) -> Any:
-        from triton.backends.compiler import GPUTarget
-
-        return GPUTarget("cuda", self.capability, 32)
 
 
 @dataclass(frozen=True)
@@ -37,10 +25,11 @@ class LoadedModule:
 
 
 def see_gpu(capability: int) -> None:
-    """What Triton takes from now on for this process's GPU."""
+    """What `driver.active.get_current_target()` answers from now on, where Triton sees no GPU."""
+    from triton.backends.compiler import GPUTarget
     from triton.runtime import driver
 
-    driver.set_active(TargetOnly(capability))
+    driver.set_active(SimpleNamespace(get_current_target=lambda: GPUTarget("cuda", capability, 32)))
 
 
 def executed(path: str, name: str) -> ModuleType:
