@@ -10,8 +10,8 @@ from __future__ import annotations
 import math
 import threading
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import closing
 from dataclasses import dataclass, replace
-from types import TracebackType
 from typing import Any
 
 import numpy as np
@@ -130,34 +130,34 @@ def interpret(
                 ended.notify_all()
         return outcome
 
-    def work(longest: bool) -> None:
-        with _Launches(kernel, source, bundle, options) as launches:
-            run(longest, launches)
+    def outcome_of(number: int, launches: _Launches) -> Outcome:
+        """Of one launch, which is not made where something speaks against it."""
+        case, config = pairs[number]
+        with ended:
+            ended.wait_for(lambda: not suspected)
+        if options.cancelled():
+            return Outcome(case, config, "refused", message="not run: cancelled")
+        if len(timeouts) >= MAX_TIMEOUTS:
+            names = " and ".join(timeouts[:MAX_TIMEOUTS])
+            return Outcome(case, config, "timeout", message=f"not run: {names} did not finish in time")
+        if sum(done.seconds for done in list(outcomes.values())) > most:
+            message = f"not run: the launches before it took more than {most:.0f} s together on the interpreter"
+            return Outcome(case, config, "timeout", message=message)
+        if (case, config) in bundle.refused:
+            return Outcome(case, config, "refused", message=bundle.refused[case, config])
+        return launched(number, launches)
 
-    def run(longest: bool, launches: _Launches) -> None:
-        while (number := taken(longest)) is not None:
-            case, config = pairs[number]
-            with ended:
-                ended.wait_for(lambda: not suspected)
-            if options.cancelled():
-                outcome = Outcome(case, config, "refused", message="not run: cancelled")
-            elif len(timeouts) >= MAX_TIMEOUTS:
-                names = " and ".join(timeouts[:MAX_TIMEOUTS])
-                outcome = Outcome(case, config, "timeout", message=f"not run: {names} did not finish in time")
-            elif sum(done.seconds for done in list(outcomes.values())) > most:
-                message = f"not run: the launches before it took more than {most:.0f} s together on the interpreter"
-                outcome = Outcome(case, config, "timeout", message=message)
-            elif (case, config) in bundle.refused:
-                outcome = Outcome(case, config, "refused", message=bundle.refused[case, config])
-            else:
-                outcome = launched(number, launches)
-            with lock:
-                alike = [other for other in waiting if outcome.status == "ran" and seen[other] == seen[number]]
-                waiting[:] = [other for other in waiting if other not in alike]
-                outcomes[number] = outcome
-                outcomes.update({other: replace(outcome, config=pairs[other][1], seconds=0.0) for other in alike})
-                for one in (number, *alike):
-                    progress(outcomes[one])
+    def work(longest: bool) -> None:
+        with closing(_Launches(kernel, source, bundle, options)) as launches:
+            while (number := taken(longest)) is not None:
+                outcome = outcome_of(number, launches)
+                with lock:
+                    alike = [other for other in waiting if outcome.status == "ran" and seen[other] == seen[number]]
+                    waiting[:] = [other for other in waiting if other not in alike]
+                    outcomes[number] = outcome
+                    outcomes.update({other: replace(outcome, config=pairs[other][1], seconds=0.0) for other in alike})
+                    for one in (number, *alike):
+                        progress(outcomes[one])
 
     threads = [
         threading.Thread(target=work, args=(place % 2 == 1,), daemon=True)
@@ -185,7 +185,7 @@ def _programs(bundle: KernelBundle, pair: tuple[str, int]) -> int:
 
 
 class _Launches:
-    """Launches of one kernel, one after the other. Use as a context manager."""
+    """Launches of one kernel, one after the other; close it at the end."""
 
     def __init__(
         self, kernel: Launchable, source: KernelSource, bundle: KernelBundle, options: InterpretOptions
@@ -194,54 +194,46 @@ class _Launches:
         self.sandbox: Sandbox | None = None
         """Where the next launch is made; after `run` it is one that only clean launches of public cases know, or None."""
 
-    def __enter__(self) -> _Launches:
-        return self
-
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, tb: TracebackType | None) -> None:
-        self._leave()
-
     def run(self, problem: Problem, case: str, config: int) -> Outcome:
         """One launch. One that is not clean, and not the first in its sandbox, is made again in a sandbox of its own."""
         shares = self.options.shares and not self.kernel.hides(case)
         if not shares:
-            self._leave()
+            self.close()
         first = self.sandbox is None
         outcome = self._launch(problem, case, config)
         if not first and not _is_clean(outcome) and not self.options.cancelled():
-            self._leave()
+            self.close()
             spent, outcome = outcome.seconds, self._launch(problem, case, config)
             outcome = replace(outcome, seconds=spent + outcome.seconds)
         if not shares or not _is_clean(outcome):
-            self._leave()
+            self.close()
         return outcome
 
-    def _leave(self) -> None:
+    def close(self) -> None:
+        """Ends the sandbox, if there is one; the next launch has a new one."""
         if self.sandbox:
             self.sandbox.close()
         self.sandbox = None
 
     def _launch(self, problem: Problem, case: str, config: int) -> Outcome:
         """In the sandbox at hand, or in a new one."""
-        kernel, bundle, options = self.kernel, self.bundle, self.options
-        zeroed = arrives_zeroed(kernel, bundle.configs[config])
-        buffers = [
-            guard(name, tensor, fill=name != kernel.output or zeroed) for name, tensor in problem.tensors.items()
-        ]
-        for guarded in buffers:
-            if guarded.name == kernel.output and zeroed:
-                guarded.tensor.zero_()
+        bundle, options = self.bundle, self.options
+        buffers = self.buffers(problem, config)
         sent = [guarded.buffer.numpy().tobytes() for guarded in buffers]
-        request = _request(kernel, bundle, problem, case, config, buffers, options)
+        request = self.request(problem, case, config, buffers)
         before = self.sandbox.spent if self.sandbox else 0.0
         try:
             if self.sandbox is None:
                 self.sandbox = options.start(interpret=True, confined=options.confined)
-                loaded = self.sandbox.ask(made_request(bundle.made, _seen_capability(bundle)), timeout=START_SECONDS)
+                newest = max((capability for capability, _, _ in bundle.binaries), default=90)
+                loaded = self.sandbox.ask(made_request(bundle.made, newest), timeout=START_SECONDS)
                 if "error" in loaded.header:  # the compiler has read this very module
                     said = str(loaded.header.get("message", "")).split("\n")[0]
                     return Outcome(case, config, "unsupported", message=defect(f"{loaded.header['error']}: {said}"))
             answer = self.sandbox.ask(request, sent, timeout=LONGER * options.case_seconds)
-            return _outcome(kernel, self.source, bundle.made, case, config, buffers, sent, answer)
+            if "error" in answer.header:
+                return self._failure(case, config, answer)
+            return self._outcome(case, config, buffers, sent, answer)
         except SandboxLost:
             return Outcome(case, config, "lost", message=LOST)
         except SandboxTimeout:
@@ -260,59 +252,97 @@ class _Launches:
             case, config, "crash", message=message, seconds=self.sandbox.spent - before if self.sandbox else 0.0
         )
 
+    def buffers(self, problem: Problem, config: int) -> list[Guarded]:
+        """The tensors as the launch finds them, each between guard regions."""
+        kernel = self.kernel
+        buffers = [guard(name, tensor, fill=name != kernel.output) for name, tensor in problem.tensors.items()]
+        if arrives_zeroed(kernel, self.bundle.configs[config]):
+            for guarded in buffers:
+                if guarded.name == kernel.output:
+                    guarded.tensor.zero_()
+        return buffers
+
+    def request(self, problem: Problem, case: str, config: int, buffers: list[Guarded]) -> dict[str, Any]:
+        """What the interpreter is told of a launch: tensors, scalars, constants, grid, limits, and what to look at meanwhile."""
+        kernel, options = self.kernel, self.options
+        launch, chosen = self.bundle.launches[case, config], self.bundle.configs[config]
+        folded = dict(
+            launch.folded
+        )  # to the compiler a 1 that is passed at run time is the number 1, whatever its width
+        zeroed = arrives_zeroed(kernel, chosen)
+        request: dict[str, Any] = {
+            "op": "interpret",
+            "tensors": [_tensor_request(kernel, guarded) for guarded in buffers],
+            "scalars": {name: value for name, value in problem.scalars.items() if name not in folded},
+            "constants": as_data({**kernel.constants, **chosen.constants, **folded}),
+            "grid": list(launch.grid),
+            "unwritten": [] if zeroed else [kernel.output],
+            "output": kernel.output,
+            "seconds": 0.8 * options.case_seconds,
+        }
+        if zeroed and (name := factor(kernel)) is not None and not (options.accesses or options.record):
+            request["factor"] = name
+        if options.poison_masked:
+            request["poison_masked"] = True
+        if options.shuffled is not None:
+            request["shuffled"] = options.shuffled
+        if options.accesses:
+            request["accesses"] = True
+        elif options.record:
+            recorded = list(options.record(math.prod(launch.grid)))
+            request |= {"record": recorded, "enough": options.enough, "alone": options.alone}
+        return request
+
+    def _failure(self, case: str, config: int, answer: Answer) -> Outcome:
+        """Of a launch that ended with an error."""
+        made, status = self.bundle.made, "crash"
+        if answer.header.get("reason") == "time":
+            status = "timeout"
+        elif answer.header["error"] in ("Unsupported", "GraderDefect"):
+            status = "unsupported"
+        found = tuple(_finding(entry, made) for entry in answer.header.get("memory", [])[:MAX_FINDINGS])
+        message = describe_error(self.source, answer, made)
+        flow = answer.blobs[0] if status == "crash" and len(answer.blobs) == 1 else b""
+        return Outcome(case, config, status, memory=found, message=message, seconds=_seconds(answer), flow=flow)  # type: ignore[arg-type]
+
+    def _outcome(self, case: str, config: int, buffers: list[Guarded], sent: list[bytes], answer: Answer) -> Outcome:
+        """Of a launch that ended by itself, by what became of its buffers."""
+        output, made, header = self.kernel.output, self.bundle.made, answer.header
+        overrun, changed, y = False, [], None
+        beside = answer.blobs[len(buffers)] if len(answer.blobs) == len(buffers) + 1 else b""
+        added = header.get("contributions") is True
+        for guarded, before, after in zip(buffers, sent, answer.blobs[: len(buffers)], strict=True):
+            if len(after) != len(before):
+                raise ValueError(f"{len(after)} bytes for {guarded.name}, expected {len(before)}")
+            strayed = guarded.name in header["strayed"]
+            if guarded.name == output:
+                guarded.buffer.copy_(torch.from_numpy(np.frombuffer(after, dtype=np.uint8).copy()))
+                y = guarded.tensor.clone()
+                overrun = guarded.overrun() or strayed
+            elif after != before or strayed:
+                changed.append(guarded.name)
+        return Outcome(
+            case,
+            config,
+            "ran",
+            y=y,
+            overrun=(output,) if overrun else (),
+            changed=tuple(changed),
+            memory=tuple(_finding(entry, made) for entry in header["memory"][:MAX_FINDINGS]),
+            written=bool(header["written"]),
+            additions=_integer(header["additions"]),
+            left_open=tuple(_open_order(entry, made) for entry in header["left_open"][:MAX_FINDINGS]),
+            contributions=beside if added else b"",
+            seconds=_seconds(answer),
+            flow=b"" if added else beside,
+            printed=tuple(str(line)[:MAX_PRINTED] for line in list(header.get("printed", ()))[:MAX_PRINTED]),
+        )
+
 
 def _is_clean(outcome: Outcome) -> bool:
     """Whether nothing is to be said of a launch but what Y holds."""
     found = outcome.overrun or outcome.changed or outcome.memory or outcome.left_open
     return outcome.status == "ran" and outcome.written is True and not found
-
-
-def _request(
-    kernel: Launchable,
-    bundle: KernelBundle,
-    problem: Problem,
-    case: str,
-    config: int,
-    buffers: list[Guarded],
-    options: InterpretOptions,
-) -> dict[str, Any]:
-    """What the interpreter is told of a launch: tensors, scalars, constants, grid, limits, and what to look at meanwhile."""
-    launch, chosen = bundle.launches[case, config], bundle.configs[config]
-    folded = dict(launch.folded)  # to the compiler a 1 that is passed at run time is the number 1, whatever its width
-    request: dict[str, Any] = {
-        "op": "interpret",
-        "tensors": [_tensor_request(kernel, guarded) for guarded in buffers],
-        "scalars": {name: value for name, value in problem.scalars.items() if name not in folded},
-        "constants": as_data({**kernel.constants, **chosen.constants, **folded}),
-        "grid": list(launch.grid),
-        "unwritten": [] if arrives_zeroed(kernel, chosen) else [kernel.output],
-        "output": kernel.output,
-        "seconds": 0.8 * options.case_seconds,
-    }
-    if (
-        arrives_zeroed(kernel, chosen)
-        and (name := factor(kernel)) is not None
-        and not (options.accesses or options.record)
-    ):
-        request["factor"] = name
-    if options.poison_masked:
-        request["poison_masked"] = True
-    if options.shuffled is not None:
-        request["shuffled"] = options.shuffled
-    if options.accesses:
-        request["accesses"] = True
-    elif options.record:
-        request |= {
-            "record": list(options.record(math.prod(launch.grid))),
-            "enough": options.enough,
-            "alone": options.alone,
-        }
-    return request
-
-
-def _seen_capability(bundle: KernelBundle) -> int:
-    """The GPU that the interpreted module sees is the newest that it was compiled for."""
-    return max((capability for capability, _, _ in bundle.binaries), default=90)
 
 
 def _tensor_request(kernel: Launchable, guarded: Guarded) -> dict[str, Any]:
@@ -324,56 +354,6 @@ def _tensor_request(kernel: Launchable, guarded: Guarded) -> dict[str, Any]:
         "strides": list(guarded.tensor.stride()),
         "offset": guarded.offset,
     }
-
-
-def _outcome(
-    kernel: Launchable,
-    source: KernelSource,
-    made: GeneratedModule,
-    case: str,
-    config: int,
-    buffers: list[Guarded],
-    sent: list[bytes],
-    answer: Answer,
-) -> Outcome:
-    if "error" in answer.header:
-        status = "unsupported" if answer.header["error"] in ("Unsupported", "GraderDefect") else "crash"
-        if answer.header.get("reason") == "time":
-            status = "timeout"
-        found = tuple(_finding(entry, made) for entry in answer.header.get("memory", [])[:MAX_FINDINGS])
-        message = describe_error(source, answer, made)
-        flow = answer.blobs[0] if status == "crash" and len(answer.blobs) == 1 else b""
-        return Outcome(case, config, status, memory=found, message=message, seconds=_seconds(answer), flow=flow)  # type: ignore[arg-type]
-    overrun, changed, y = [], [], None
-    beside = answer.blobs[len(buffers)] if len(answer.blobs) == len(buffers) + 1 else b""
-    added = answer.header.get("contributions") is True
-    for guarded, before, after in zip(buffers, sent, answer.blobs[: len(buffers)], strict=True):
-        if len(after) != len(before):
-            raise ValueError(f"{len(after)} bytes for {guarded.name}, expected {len(before)}")
-        if guarded.name != kernel.output:
-            if after != before or guarded.name in answer.header["strayed"]:
-                changed.append(guarded.name)
-            continue
-        guarded.buffer.copy_(torch.from_numpy(np.frombuffer(after, dtype=np.uint8).copy()))
-        y = guarded.tensor.clone()
-        if guarded.overrun() or kernel.output in answer.header["strayed"]:
-            overrun.append(guarded.name)
-    return Outcome(
-        case,
-        config,
-        "ran",
-        y=y,
-        overrun=tuple(overrun),
-        changed=tuple(changed),
-        memory=tuple(_finding(entry, made) for entry in answer.header["memory"][:MAX_FINDINGS]),
-        written=bool(answer.header["written"]),
-        additions=_integer(answer.header["additions"]),
-        left_open=tuple(_open_order(entry, made) for entry in answer.header["left_open"][:MAX_FINDINGS]),
-        contributions=beside if added else b"",
-        seconds=_seconds(answer),
-        flow=b"" if added else beside,
-        printed=tuple(str(line)[:MAX_PRINTED] for line in list(answer.header.get("printed", ()))[:MAX_PRINTED]),
-    )
 
 
 def _seconds(answer: Answer) -> float:

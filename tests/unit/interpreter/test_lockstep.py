@@ -14,12 +14,11 @@ import pytest
 
 from grader.building import BuildOptions, read_by_triton
 from grader.labs import get_lab
-from grader.labs.guarded import guard
 from grader.labs.problems import make_problem
 from grader.model import KernelBundle
 from grader.pipeline.grading import launch_pairs
 from grader.reading import read
-from grader.running.cpu import InterpretOptions, _request, arrives_zeroed
+from grader.running.cpu import InterpretOptions, _Launches
 from tests.commands import python
 from tests.submissions import LABS, TESTS, all_mistakes
 
@@ -109,18 +108,17 @@ def both():
 def launches(lab_id: str, source: Path, names: Sequence[str], record: Sequence[int]) -> tuple[str, str, list[Any]]:
     """The kernel's name, the generated module's text, and for each launch its name, the request and the buffers."""
     lab = get_lab(lab_id)
-    built = read_by_triton(lab, read(source, [lab]).labs[lab_id], BuildOptions((90,), "check", 1))
+    kernel = read(source, [lab]).labs[lab_id]
+    built = read_by_triton(lab, kernel, BuildOptions((90,), "check", 1))
     assert isinstance(built, KernelBundle)
+    launching = _Launches(lab, kernel, built, InterpretOptions(1))
     requests, pairs = [], [(case, config) for case, config in launch_pairs(lab, built, compiled=False) if case in names]
     for case, config in pairs[:: -(-len(pairs) // MOST)]:
         if (case, config) in built.refused:
             continue
-        problem, zeroed = make_problem(lab, lab.case(case), 3), arrives_zeroed(lab, built.configs[config])
-        buffers = [guard(name, tensor, fill=name != lab.output or zeroed) for name, tensor in problem.tensors.items()]
-        for one in buffers:
-            if one.name == lab.output and zeroed:
-                one.tensor.zero_()
-        request = _request(lab, built, problem, case, config, buffers, InterpretOptions(1))
+        problem = make_problem(lab, lab.case(case), 3)
+        buffers = launching.buffers(problem, config)
+        request = launching.request(problem, case, config, buffers)
         blobs = [one.buffer.numpy().tobytes() for one in buffers]
         requests.append((f"{case}:{config}", request, blobs))
         if record:
