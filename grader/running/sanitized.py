@@ -13,7 +13,7 @@ from __future__ import annotations
 import json
 import pickle
 import sys
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from pathlib import Path
 from typing import Any
@@ -22,7 +22,7 @@ import numpy as np
 import torch
 from cuda.bindings import driver as cuda
 
-from grader.gpu.driver import CudaError, LoadedKernel, RefusedCubin, call, load
+from grader.gpu.driver import CudaError, RefusedCubin, call, load
 from grader.gpu.muting import mute_kernels
 from grader.labs import Lab, get_lab
 from grader.labs.problems import make_problem
@@ -37,8 +37,17 @@ def main(job: Path, progress: Path, samples: str = "") -> None:
     """Launches what the job says."""
     lab_id, bundle, launches, seed, capability = pickle.loads(job.read_bytes())  # written by tools.py
     mute_kernels()
-    with _sampling(samples) as scope:
-        _launch_all(lab_id, bundle, launches, seed, capability, progress, scope)
+    with _sampling(samples) as scope, progress.open("w", encoding="utf-8") as file:
+        call(cuda.cuInit(0))
+        call(cuda.cuCtxSetCurrent(call(cuda.cuDevicePrimaryCtxRetain(call(cuda.cuDeviceGet(0))))))
+        lab = get_lab(lab_id)
+        for case, config in launches:
+            with scope(f"{case.name} {config}"):
+                entry = _launched(lab, bundle, case, config, seed, capability)
+            if entry is not None:
+                print(json.dumps(entry), file=file, flush=True)
+                if not entry["ended"]:
+                    return
 
 
 @contextmanager
@@ -52,28 +61,6 @@ def _sampling(samples: str) -> Iterator[Callable[[str], AbstractContextManager[o
     profiler.start(samples, backend="cupti", mode="pcsampling")
     yield profiler.scope
     profiler.finalize()
-
-
-def _launch_all(
-    lab_id: str,
-    bundle: KernelBundle,
-    launches: Sequence[tuple[Case, int]],
-    seed: int,
-    capability: int,
-    progress: Path,
-    scope: Callable[[str], AbstractContextManager[object]],
-) -> None:
-    call(cuda.cuInit(0))
-    call(cuda.cuCtxSetCurrent(call(cuda.cuDevicePrimaryCtxRetain(call(cuda.cuDeviceGet(0))))))
-    lab = get_lab(lab_id)
-    with progress.open("w", encoding="utf-8") as file:
-        for case, config in launches:
-            with scope(f"{case.name} {config}"):
-                entry = _launched(lab, bundle, case, config, seed, capability)
-            if entry is not None:
-                print(json.dumps(entry), file=file, flush=True)
-                if not entry["ended"]:
-                    return
 
 
 def _launched(
@@ -109,14 +96,10 @@ def _launched(
         call(cuda.cuCtxSynchronize())
     except CudaError:
         return {**entry, "ended": False}
-    _given_back(kernel, places)
-    return entry
-
-
-def _given_back(kernel: LoadedKernel, places: dict[str, Any]) -> None:
     for address in places.values():
         call(cuda.cuMemFree(address))
     call(cuda.cuModuleUnload(kernel.module))
+    return entry
 
 
 def _bytes(tensor: torch.Tensor) -> np.ndarray:

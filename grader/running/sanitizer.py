@@ -11,10 +11,11 @@ from __future__ import annotations
 import importlib.util
 import json
 import os
+import re
 import shutil
 import tempfile
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from grader.labs import Lab
@@ -24,6 +25,7 @@ from grader.running.tools import launches, run_tool
 SECONDS = 120.0
 """All launches of a kernel together, the start of Python included; a right kernel takes ten."""
 SUMMARY = "ERROR SUMMARY"
+SIZE = re.compile(r"\bof size (\d{1,20})")
 MAX_REPORT = 1 << 20
 MAX_LINE = 400
 MAX_ERRORS = 20
@@ -62,16 +64,10 @@ def needed(bundle: KernelBundle) -> bool:
 
 
 def watch(
-    lab: Lab,
-    bundle: KernelBundle,
-    pairs: Sequence[tuple[str, int]],
-    seed: int,
-    capability: int,
-    gpu: str,
-    tool: str | None = None,
+    lab: Lab, bundle: KernelBundle, pairs: Sequence[tuple[str, int]], seed: int, capability: int, gpu: str
 ) -> list[SanitizerResult]:
     """What memcheck saw of these launches, in order; those that it did not come to are missing. Nothing where it is not installed."""
-    tool = tool or installed()
+    tool = installed()
     if tool is None:
         return []
     with tempfile.TemporaryDirectory(prefix="sanitized-") as folder:
@@ -105,26 +101,15 @@ def read_report(text: str) -> list[SeenError]:
         if words[:1] == ["Invalid"] and len(words) > 2:
             if len(found) == MAX_ERRORS:
                 break
-            size = next(
-                (
-                    _number(words[at + 2])
-                    for at, word in enumerate(words[:-2])
-                    if word == "of" and words[at + 1] == "size"
-                ),
-                0,
-            )
-            found.append(SeenError(words[2], size))
+            size = SIZE.search(line)
+            found.append(SeenError(words[2], int(size[1]) if size else 0))
         elif found and words[:2] == ["by", "thread"] and "block" in words:
-            found[-1] = _with(found[-1], block=" ".join(words[words.index("block") + 1 :][:3]))
+            found[-1] = replace(found[-1], block=" ".join(words[words.index("block") + 1 :][:3]))
         elif found and words[:2] == ["and", "is"] and "allocation" in words and len(words) > 4:
             at = words.index("allocation")
             address = words[at + 2] if len(words) > at + 2 else ""
-            found[-1] = _with(found[-1], distance=_number(words[2]), side=words[4], allocation=_number(address))
+            found[-1] = replace(found[-1], distance=_number(words[2]), side=words[4], allocation=_number(address))
     return found
-
-
-def _with(error: SeenError, **changed: str | int) -> SeenError:
-    return SeenError(**{**error.__dict__, **changed})  # type: ignore[arg-type]
 
 
 def _number(word: str) -> int:

@@ -117,17 +117,17 @@ BROKEN = "open(arguments[arguments.index('--log-file') + 1], 'w').write('=======
     ("then", "seen"), [("", PAIRS), (BROKEN, []), (None, [])], ids=["whole", "a report without its end", "no tool"]
 )
 def test_what_was_launched_under_the_tool_is_seen(tmp_path, monkeypatch, then, seen):
-    monkeypatch.setattr(sanitizer, "installed", lambda: None)
-    given = [] if then is None else [tool(tmp_path, then)]
-    assert sanitizer.watch(LAB, BUNDLE, PAIRS, 1, 90, "0", *given) == [SanitizerResult(*pair) for pair in seen]
+    monkeypatch.setattr(sanitizer, "installed", lambda: None if then is None else tool(tmp_path, then))
+    assert sanitizer.watch(LAB, BUNDLE, PAIRS, 1, 90, "0") == [SanitizerResult(*pair) for pair in seen]
 
 
 def test_a_tool_that_hangs_is_ended(tmp_path, monkeypatch):
     from time import monotonic
 
     monkeypatch.setattr(sanitizer, "SECONDS", 1.0)
+    monkeypatch.setattr(sanitizer, "installed", lambda: tool(tmp_path, "import time; time.sleep(600)"))
     began = monotonic()
-    sanitizer.watch(LAB, BUNDLE, PAIRS, 1, 90, "0", tool(tmp_path, "import time; time.sleep(600)"))
+    sanitizer.watch(LAB, BUNDLE, PAIRS, 1, 90, "0")
     assert monotonic() - began < 60
 
 
