@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 from collections.abc import Callable, Sequence
 from functools import partial
+from statistics import median
 from typing import Any
 
 import torch
@@ -13,7 +14,7 @@ from bench.peers import Call, Peer, Skip
 from bench.shapes import Shape
 from grader.model import Case, Problem
 from grader.timing.l2_flush import L2Flush
-from grader.timing.rounds import capture, median, timed_replay
+from grader.timing.rounds import capture, timed_replay
 
 SPARSITIES = (0.5, 0.7, 0.8, 0.9)
 LAUNCHES = {128: 32, 1024: 32, 8192: 8, 65536: 2}

@@ -6,11 +6,12 @@ import gc
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from statistics import median
 
 import torch
 
 from grader.judging.ratios import Ratio, ratio
-from grader.timing.rounds import Contestant, Pair, Timings, check_against_wall_clock, median, timed_replay
+from grader.timing.rounds import Contestant, Pair, Timings, check_against_wall_clock, timed_replay
 from grader.timing.telemetry import Monitor
 
 

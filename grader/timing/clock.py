@@ -22,7 +22,7 @@ from grader.labs import Lab
 from grader.model import Case, Config, KernelBundle, SpeedSample
 from grader.timing.contestants import Baseline, Candidate, FaultyRun
 from grader.timing.freivalds import too_far_together
-from grader.timing.replays import MISFIT, Stage
+from grader.timing.replays import MISFIT, Evidence, Stage
 from grader.timing.rounds import FIRST_ROUNDS, ROUNDS, Timings, race, rounds_to_go, timed_replay
 from grader.timing.telemetry import watch_current_gpu
 
@@ -66,117 +66,110 @@ def time_case(
     the case's control measured as well.
     """
     with closing(Stage(lab, case, torch.device("cuda"))) as stage, closing(Baseline(stage)) as baseline:
-        sample = _time(stage, baseline, bundle, capability, boundaries, session, budget)
+        sample = _CaseTiming(stage, baseline, bundle, capability, boundaries, session, budget).sample()
     torch.cuda.empty_cache()
     return sample
 
 
-def _time(
-    stage: Stage,
-    baseline: Baseline,
-    bundle: KernelBundle,
-    capability: int,
-    boundaries: Sequence[float],
-    session: TimingSession,
-    budget: Budget,
-) -> SpeedSample:
-    """Tunes, races, checks; a failed sample where anything is wrong."""
-    lab, case = stage.lab, stage.case
-    config_us: dict[int, float] = {}
-    wrong: dict[int, str] = {}
-    try:
-        _tune(stage, baseline, bundle, capability, budget, config_us, wrong)
-        right = {index: time_us for index, time_us in config_us.items() if index not in wrong}
-        if not right:
-            raise GivenUp(next(iter(wrong.values()), "no config could be launched"))
-        best = min(right, key=lambda index: right[index])
-        budget.expect(2e-6 * ROUNDS * case.launches * right[best], f"{bundle.configs[best]} on {case.name}")
-        if (lab.id, case.name) not in session.controls:
-            session.controls[lab.id, case.name] = baseline.control(CONTROL_ROUNDS).log_ratios
-        watch = watch_current_gpu(session.processes)
-        candidate = _load(
-            stage, baseline, bundle, capability, bundle.configs[best], secrets.randbelow(2 * FIRST_ROUNDS)
-        )
-        message = ""
-        timings = Timings((), ())
+@dataclass
+class _CaseTiming:
+    """The timing of one speed case. config_us: microseconds per launch, by config. wrong: why a config is wrong or was given up."""
+
+    stage: Stage
+    baseline: Baseline
+    bundle: KernelBundle
+    capability: int
+    boundaries: Sequence[float]
+    session: TimingSession
+    budget: Budget
+    config_us: dict[int, float] = field(default_factory=dict)
+    wrong: dict[int, str] = field(default_factory=dict)
+
+    def sample(self) -> SpeedSample:
+        """Tunes, races, checks; a failed sample where anything is wrong."""
+        stage, budget, session = self.stage, self.budget, self.session
+        lab, case = stage.lab, stage.case
         try:
-            with candidate.kernel:
-                candidate.count_additions()
-                while more := rounds_to_go(timings.log_ratios, boundaries):
-                    timings += race(candidate, baseline, more, watch, candidate.sometimes_run_first)
-                candidate.finish_check()
-        except FaultyRun as faulty:
-            raise GivenUp(explain(candidate, faulty)) from None
-        budget.spend(1e-3 * sum(time_ms for pair in timings.a for time_ms in pair))
-        message = _in_full(stage, candidate)
-    except GivenUp as reason:
-        return SpeedSample(
-            case.name, None, "failed", config_us=config_us, message=str(reason), gpu_seconds=budget.spent_here
-        )
-    student_us, baseline_us = (1e3 * time_ms / case.launches for time_ms in (timings.a_ms, timings.b_ms))
-    problem = stage.problem(candidate.draw, 0)
-    bytes_moved, operations = lab.bytes_moved(problem), lab.operations(problem)
-    minimum = floor(bytes_moved, operations, lab.operand, driver.peaks())
-    message = message or minimum.fault(student_us)
-    notes = [f"left out: {next(iter(wrong.values()))}"] if wrong else []
-    notes += watch.notes() if watch else ()
-    return SpeedSample(
-        case=case.name,
-        config=best,
-        status="failed" if message else "timed",
-        log_ratios=timings.log_ratios,
-        control_log_ratios=session.controls[lab.id, case.name],
-        student_us=student_us,
-        baseline_us=baseline_us,
-        floor_us=minimum.bytes_us,
-        bytes_moved=bytes_moved,
-        operations=operations,
-        config_us=config_us,
-        message=message or "; ".join(notes),
-        gpu_seconds=budget.spent_here,
-    )
-
-
-def _load(
-    stage: Stage, baseline: Baseline, bundle: KernelBundle, capability: int, config: Config, kept_replay: int = -1
-) -> Candidate:
-    binary = bundle.binary(stage.case.name, config.index, capability)
-    assert binary is not None
-    return Candidate(stage, baseline, bundle, config, driver.load(binary), kept_replay)
-
-
-def _tune(
-    stage: Stage,
-    baseline: Baseline,
-    bundle: KernelBundle,
-    capability: int,
-    budget: Budget,
-    times_us: dict[int, float],
-    wrong: dict[int, str],
-) -> None:
-    """Fills times_us with the microseconds per launch of every config, and `wrong` with why a config is wrong or was given up."""
-    cublas_us = baseline.microseconds()
-    for config in bundle.configs:
-        if bundle.binary(stage.case.name, config.index, capability) is None:
-            continue
-        try:
-            candidate = _load(stage, baseline, bundle, capability, config)
-        except driver.CudaError as error:
-            wrong[config.index] = f"{config}: {driver.explain(error)}"
-            continue
-        except driver.RefusedCubin as refused:
-            wrong[config.index] = f"{config}: {refused}"
-            continue
-        best_us = min((time for index, time in times_us.items() if index not in wrong), default=float("inf"))
-        try:
-            with candidate.kernel:
-                times_us[config.index] = _shortest_us(candidate, best_us, cublas_us, budget)
-        except FaultyRun as faulty:
-            wrong[config.index] = explain(candidate, faulty)
+            self._tune()
+            right = {index: time_us for index, time_us in self.config_us.items() if index not in self.wrong}
+            if not right:
+                raise GivenUp(next(iter(self.wrong.values()), "no config could be launched"))
+            best = min(right, key=lambda index: right[index])
+            budget.expect(2e-6 * ROUNDS * case.launches * right[best], f"{self.bundle.configs[best]} on {case.name}")
+            if (
+                lab.id,
+                case.name,
+            ) not in session.controls:  # the baseline in the student's place, too: the ratio must be 1
+                session.controls[lab.id, case.name] = race(self.baseline, self.baseline, CONTROL_ROUNDS).log_ratios
+            watch = watch_current_gpu(session.processes)
+            candidate = self._load(self.bundle.configs[best], secrets.randbelow(2 * FIRST_ROUNDS))
+            timings = Timings((), ())
+            try:
+                with candidate.kernel:
+                    candidate.count_additions()
+                    while more := rounds_to_go(timings.log_ratios, self.boundaries):
+                        timings += race(candidate, self.baseline, more, watch, candidate.sometimes_run_first)
+                    candidate.finish_check()
+            except FaultyRun as faulty:
+                raise GivenUp(explain(candidate, faulty.evidence)) from None
+            budget.spend(1e-3 * sum(time_ms for pair in timings.a for time_ms in pair))
+            message = _in_full(stage, candidate)
         except GivenUp as reason:
-            wrong[config.index] = str(reason)
-            if budget.left <= 0:
-                return
+            return SpeedSample(
+                case.name, None, "failed", config_us=self.config_us, message=str(reason), gpu_seconds=budget.spent_here
+            )
+        student_us, baseline_us = (1e3 * time_ms / case.launches for time_ms in (timings.a_ms, timings.b_ms))
+        problem = stage.problem(candidate.draw, 0)
+        bytes_moved, operations = lab.bytes_moved(problem), lab.operations(problem)
+        minimum = floor(bytes_moved, operations, lab.operand, driver.peaks())
+        message = message or minimum.fault(student_us)
+        notes = [f"left out: {next(iter(self.wrong.values()))}"] if self.wrong else []
+        notes += watch.notes() if watch else ()
+        return SpeedSample(
+            case=case.name,
+            config=best,
+            status="failed" if message else "timed",
+            log_ratios=timings.log_ratios,
+            control_log_ratios=session.controls[lab.id, case.name],
+            student_us=student_us,
+            baseline_us=baseline_us,
+            floor_us=minimum.bytes_us,
+            bytes_moved=bytes_moved,
+            operations=operations,
+            config_us=self.config_us,
+            message=message or "; ".join(notes),
+            gpu_seconds=budget.spent_here,
+        )
+
+    def _load(self, config: Config, kept_replay: int = -1) -> Candidate:
+        binary = self.bundle.binary(self.stage.case.name, config.index, self.capability)
+        assert binary is not None
+        return Candidate(self.stage, self.baseline, self.bundle, config, driver.load(binary), kept_replay)
+
+    def _tune(self) -> None:
+        """Times each config for a moment."""
+        cublas_us, wrong = self.baseline.microseconds(), self.wrong
+        for config in self.bundle.configs:
+            if self.bundle.binary(self.stage.case.name, config.index, self.capability) is None:
+                continue
+            try:
+                candidate = self._load(config)
+            except driver.CudaError as error:
+                wrong[config.index] = f"{config}: {driver.explain(error)}"
+                continue
+            except driver.RefusedCubin as refused:
+                wrong[config.index] = f"{config}: {refused}"
+                continue
+            best_us = min((time for index, time in self.config_us.items() if index not in wrong), default=float("inf"))
+            try:
+                with candidate.kernel:
+                    self.config_us[config.index] = _shortest_us(candidate, best_us, cublas_us, self.budget)
+            except FaultyRun as faulty:
+                wrong[config.index] = explain(candidate, faulty.evidence)
+            except GivenUp as reason:
+                wrong[config.index] = str(reason)
+                if self.budget.left <= 0:
+                    return
 
 
 def _shortest_us(candidate: Candidate, best_us: float, cublas_us: float, budget: Budget) -> float:
@@ -203,13 +196,13 @@ def _shortest_us(candidate: Candidate, best_us: float, cublas_us: float, budget:
     return shortest
 
 
-def explain(candidate: Candidate, faulty: FaultyRun) -> str:
+def explain(candidate: Candidate, evidence: Evidence) -> str:
     """What was wrong with one run, as a sentence. Checks the worst output element by element; the kernel is unloaded by now."""
-    stage, config, evidence = candidate.stage, candidate.config, faulty.evidence
+    stage, config = candidate.stage, candidate.config
     if evidence.fault != MISFIT:
         return f"{config}: {evidence.fault}"
     assert evidence.outputs is not None
-    finding = stage.check(faulty.draw, evidence.launch, evidence.outputs[evidence.launch], candidate.roundings)
+    finding = stage.check(evidence.draw, evidence.launch, evidence.outputs[evidence.launch], candidate.roundings)
     share = f"{evidence.share:.3g} times what rounding allows in a random projection of its rows"
     return f"{config}: {finding.message or MISFIT} in a launch of the speed case ({share})"
 
@@ -218,6 +211,7 @@ def _in_full(stage: Stage, candidate: Candidate) -> str:
     """Checks the kept replay element by element, and the errors of all replays together; "" or what is wrong."""
     kept = candidate.kept
     assert kept is not None
+    assert kept.outputs is not None
     for launch, y in enumerate(kept.outputs):
         finding = stage.check(kept.draw, launch, y, candidate.roundings)
         if not finding.ok:

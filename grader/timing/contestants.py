@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import math
 import secrets
-from dataclasses import dataclass
 from functools import partial
 
 import torch
@@ -22,18 +21,18 @@ from grader.labs.slices import arrives_zeroed, slices
 from grader.model import Config, KernelBundle
 from grader.timing.l2_flush import L2Flush
 from grader.timing.replays import Draw, Evidence, PendingCheck, Stage
-from grader.timing.rounds import Timings, capture, race, side_stream, timed_replay
+from grader.timing.rounds import capture, side_stream, timed_replay
 
 PREFIX_EVERY = 4
 """Before one round in about so many, the first few launches (a random number) run alone and untimed."""
 
 
 class FaultyRun(Exception):
-    """One run of a kernel left something wrong: its draw and the evidence."""
+    """One run of a kernel left something wrong: the evidence."""
 
-    def __init__(self, draw: Draw, evidence: Evidence) -> None:
+    def __init__(self, evidence: Evidence) -> None:
         super().__init__(evidence.fault)
-        self.draw, self.evidence = draw, evidence
+        self.evidence = evidence
 
 
 class Baseline:
@@ -109,23 +108,11 @@ class Baseline:
             spans.append(1e3 * start.elapsed_time(end) / self.stage.case.launches)
         return min(spans)
 
-    def control(self, rounds: int) -> Timings:
-        """The rounds with the baseline in the student's place too: the ratio must be 1."""
-        return race(self, self, rounds)
-
-
-@dataclass(frozen=True)
-class ReplayOutputs:
-    """The outputs of one replay, fp16 [launches, M, N] on the host, and its draw."""
-
-    draw: Draw
-    outputs: torch.Tensor
-
 
 class Candidate:
     """One config's kernel on one case. A replay whose outputs or memory are wrong raises FaultyRun.
 
-    `kept_replay`: the number of the replay whose outputs are kept for a full check.
+    `kept_replay`: the number of the replay whose evidence, outputs included, is kept for a full check.
     """
 
     def __init__(
@@ -148,7 +135,7 @@ class Candidate:
             max(1, stage.case.launches * self.scratch_step), dtype=torch.uint8, device=stage.device
         )
         self.kept_replay = kept_replay
-        self.kept: ReplayOutputs | None = None
+        self.kept: Evidence | None = None
         self.mean_squares: list[float] = []
         self._under_way: tuple[PendingCheck, driver.LaunchGraph] | None = None
 
@@ -219,10 +206,9 @@ class Candidate:
         evidence = self.stage.finish_check(pending, keep=keep)
         graph.close()
         if evidence.fault:
-            raise FaultyRun(pending.draw, evidence)
+            raise FaultyRun(evidence)
         if keep:
-            assert evidence.outputs is not None
-            self.kept = ReplayOutputs(pending.draw, evidence.outputs)
+            self.kept = evidence
         self.mean_squares.append(evidence.mean_square)
 
     def run_first(self, launches: int) -> float:
@@ -241,7 +227,7 @@ class Candidate:
         end.record(stream)
         evidence = self.stage.inspect(draw, draw.places.order[:launches], self.roundings)
         if evidence.fault:
-            raise FaultyRun(draw, evidence)
+            raise FaultyRun(evidence)
         return float(start.elapsed_time(end))
 
     def sometimes_run_first(self) -> None:

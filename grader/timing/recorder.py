@@ -19,7 +19,7 @@ Result = TypeVar("Result")
 
 
 class GraphRecorder:
-    """Records work on one device. `generator` is what the work draws from; `pool` holds all that the work makes."""
+    """What work of one device is recorded with. `generator` is what it draws from; `pool` holds all that it makes."""
 
     def __init__(self, device: torch.device) -> None:
         self.device = device
@@ -27,17 +27,16 @@ class GraphRecorder:
         self.generator = generator = torch.Generator(device=device)
         self._decoy = Recorded(self, lambda: torch.rand(1, generator=generator, device=device))
 
-    def record(self, work: Callable[[], Result]) -> Recorded[Result]:
-        """The work as a function of a seed. It may read results of other recorded work, and tensors that are kept."""
-        return Recorded(self, work)
-
     def forget(self) -> None:
         """Leaves a seed that means nothing where the last one was."""
         self._decoy(secrets.randbits(63))
 
 
 class Recorded(Generic[Result]):
-    """Work that was recorded. `result`: what it made, in the same memory each time on a GPU."""
+    """Work as a function of a seed; it may read results of other recorded work, and tensors that are kept.
+
+    `result`: what it made, in the same memory each time on a GPU.
+    """
 
     result: Result
 

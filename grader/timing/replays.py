@@ -48,12 +48,13 @@ class Draw:
 
 @dataclass(frozen=True)
 class Evidence:
-    """What was seen after one run. fault: "" or a sentence, MISFIT when an output is wrong.
+    """What was seen after one run of a draw. fault: "" or a sentence, MISFIT when an output is wrong.
 
     launch: the worst one. share: how much of its bound the worst row used. mean_square: see freivalds.py.
     outputs: fp16 [launches, M, N] on the host, when asked for or when an output is wrong; they hold until others are kept.
     """
 
+    draw: Draw
     fault: str
     launch: int
     share: float
@@ -183,7 +184,7 @@ class Stage:
             fault = OTHERS
         elif not shares[launch] <= 1:
             fault = MISFIT
-        return Evidence(fault, launch, shares[launch], mean)
+        return Evidence(draw, fault, launch, shares[launch], mean)
 
     def problem(self, draw: Draw, launch: int) -> Problem:
         """One launch's inputs, made once more from the seed; they hold until more are made. For when no kernel is loaded."""
@@ -216,8 +217,8 @@ class _Part:
 
     def __init__(self, stage: Stage, chunk: range, rare: bool) -> None:
         lab, case, recorder = stage.lab, stage.case, stage.recorder
-        make: Recorded[Stack] = recorder.record(
-            lambda: lab.timed_inputs(case, recorder.generator, stage.device, len(chunk), rare)
+        make: Recorded[Stack] = Recorded(
+            recorder, lambda: lab.timed_inputs(case, recorder.generator, stage.device, len(chunk), rare)
         )
         y = stage.y[chunk.start : chunk.stop]
 
@@ -226,4 +227,4 @@ class _Part:
             written = (y.view(torch.int16) != poison(2)).flatten(1).any(dim=1)
             return torch.stack([written.double(), found.worst.double(), found.squares.double()])
 
-        self.make, self.check = make, recorder.record(check)
+        self.make, self.check = make, Recorded(recorder, check)

@@ -9,6 +9,7 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from statistics import median
 from typing import Any, Protocol
 
 import torch
@@ -52,19 +53,12 @@ class Timings:
     @property
     def a_ms(self) -> float:
         """Median of the replays of A."""
-        return median([time_ms for pair in self.a for time_ms in pair])
+        return median(time_ms for pair in self.a for time_ms in pair)
 
     @property
     def b_ms(self) -> float:
         """Median of the replays of B."""
-        return median([time_ms for pair in self.b for time_ms in pair])
-
-
-def median(values: Sequence[float]) -> float:
-    """The middle value, or the mean of the middle two. Needs one value or more."""
-    ordered = sorted(values)
-    middle = len(ordered) // 2
-    return ordered[middle] if len(ordered) % 2 else (ordered[middle - 1] + ordered[middle]) / 2
+        return median(time_ms for pair in self.b for time_ms in pair)
 
 
 def capture(work: Callable[[], None]) -> torch.cuda.CUDAGraph:
@@ -108,18 +102,12 @@ def side_stream() -> torch.cuda.Stream:
     return torch.cuda.Stream()
 
 
-class Replayable(Protocol):
-    """What can be timed."""
-
-    def replay(self) -> None: ...
-
-
-def timed_replay(graph: Replayable) -> tuple[torch.cuda.Event, torch.cuda.Event]:
+def timed_replay(one: Contestant | torch.cuda.CUDAGraph) -> tuple[torch.cuda.Event, torch.cuda.Event]:
     """Replays between two events; read their elapsed time after a synchronisation."""
     start, end = torch.cuda.Event(enable_timing=True), torch.cuda.Event(enable_timing=True)
     stream = torch.cuda.current_stream(torch.cuda.current_device())
     start.record(stream)
-    graph.replay()
+    one.replay()
     end.record(stream)
     return start, end
 
