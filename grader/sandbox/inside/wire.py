@@ -3,7 +3,7 @@
 frame = b"KLAB" + uint32 header length + uint32 number of blobs + uint64 length of each blob + header + blobs
 
 A header is an object; in it every number is finite, every whole number has fewer than 64 bits, every text is Unicode,
-and nothing is nested deeper than MAX_DEPTH. `integer`, `number`, `text`, `items` and `table` say for one value whether
+and nothing is nested deeper than MAX_DEPTH. `integer`, `number`, `text` and `items` say for one value whether
 it is what is expected there.
 """
 
@@ -144,11 +144,4 @@ def items(value: Any, *, limit: int = 1 << 16, name: str = "a value") -> list[An
         raise WireError(f"{name} is a {type(value).__name__}; expected a list")
     if len(value) > limit:
         raise WireError(f"{name} has {len(value)} values; expected at most {limit}")
-    return value
-
-
-def table(value: Any, *, name: str = "a value") -> dict[str, Any]:
-    """An object: values by name. Raises WireError."""
-    if not isinstance(value, dict):
-        raise WireError(f"{name} is a {type(value).__name__}; expected an object")
     return value
