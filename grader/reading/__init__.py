@@ -18,7 +18,7 @@ from grader.compile_errors.source_message import pointed
 from grader.labs import Lab, all_labs, steps_of_lab
 from grader.labs.notebook_step import Step
 from grader.model import KernelSource, Refusal, SourceLine, Submission
-from grader.parsing import parse
+from grader.parsing import nodes, parse
 from grader.plain_files import UnreadableFile
 from grader.reading import policy
 from grader.reading.executed_cells import latest
@@ -68,14 +68,13 @@ def read(path: Path, labs: Sequence[Lab], *, all_labs: bool = False) -> Submissi
         about = _notes_on(kernel) if isinstance(kernel, KernelSource) else ()
         notes += tuple(text for text in (note, *_earlier_attempts(lab, chosen), *about) if text)
     if single and not all_labs:
-        present = {lab_id: result for lab_id, result in found.items() if result is not None}
-        found = dict(present) or found
+        found = {lab_id: result for lab_id, result in found.items() if result is not None} or found
     found = {lab.id: found[lab.id] for lab in labs if lab.id in found and not _left_out(lab, labs, found[lab.id])}
     missing = Refusal(
         "not_attempted", "no file here defines this lab's kernel; start from the stub in notebooks/ or assignment/"
     )
     if single:
-        missing = _no_kernel(path, files[0], labs)
+        missing = _no_kernel(files[0], labs)
     return Submission(
         name=path.name,
         path=path,
@@ -93,15 +92,19 @@ def _notes_on(kernel: KernelSource) -> tuple[str, str]:
 
 def _left_out(lab: Lab, labs: Sequence[Lab], found: KernelSource | Refusal | None) -> bool:
     """Whether nothing is said of a lab: a bonus lab that was not begun, unless bonus labs are all that was asked for."""
-    begun = found is not None and not (isinstance(found, Refusal) and found.status == "not_attempted")
-    return lab.bonus and not begun and not all(one.bonus for one in labs)
+    return lab.bonus and not begun(found) and not all(one.bonus for one in labs)
+
+
+def begun(found: KernelSource | Refusal | None) -> bool:
+    """Whether somebody worked on a lab, whatever came of it."""
+    return found is not None and not (isinstance(found, Refusal) and found.status == "not_attempted")
 
 
 def _in_a_folder_below(
     folder: Path, lab: Lab, found: KernelSource | Refusal | None, allowance: Allowance
 ) -> KernelSource | Refusal | None:
     """What was found, or where the kernel is instead: somebody worked in the notebooks of another language, say."""
-    if isinstance(found, KernelSource) or (found is not None and found.status != "not_attempted"):
+    if begun(found):
         return found
     for below in itertools.islice(sorted(folder.glob(f"*/{lab.id}.ipynb")), MAX_FOLDERS):
         place = f"{below.parent.name}/{below.name}"
@@ -152,13 +155,13 @@ def read_step(inputs: Sequence[str], lab_id: str, step: Step) -> KernelSource | 
         return Refusal(
             "rejected", f"{definition.place}: {step.function} is not decorated with @triton.jit; put that above it"
         )
-    if f"= {step.function}(" in step.harness and not any(isinstance(n, ast.Return) and n.value for n in ast.walk(node)):
+    if f"= {step.function}(" in step.harness and not any(part.value for part in nodes(node, ast.Return)):
         received = re.search(rf"^ +(.+) = {step.function}\(", step.harness, re.MULTILINE)
         return Refusal(
             "rejected",
             f"{definition.place}: {step.function} returns nothing; end it with return {received[1] if received else step.result}",
         )
-    whole = needed(file.cells, file.statements, [step.function], step.function)
+    whole = needed(file.cells, file.statements, [step.function])
     if isinstance(whole, Refusal):
         return whole
     module, lines = module_text(whole.statements)
@@ -211,8 +214,6 @@ def _files(path: Path, lab_ids: Sequence[str], allowance: Allowance) -> tuple[li
 
 def _read_file(path: Path, allowance: Allowance) -> _File:
     try:
-        if path.is_symlink() or not path.is_file():
-            raise UnreadableFile(f"{path.name} is not a plain file; hand in the file itself")
         cells = tuple(read_cells(path, allowance, _numbered(path.stem.lower())))
     except UnreadableFile as error:
         return _File(path, (), (), str(error))
@@ -296,7 +297,7 @@ def _nothing_attempted(lab: Lab, files: list[_File], stubs: Sequence[str]) -> Re
             "not_attempted", f"{lab.kernel} is still the stub ({stubs[0]}); fill in its body and grade again"
         )
     if own:
-        return _no_kernel(own[0].path, own[0], [lab])
+        return _no_kernel(own[0], [lab])
     return None
 
 
@@ -323,23 +324,21 @@ def _mentions(cell: Cell, kernel: str) -> bool:
     return re.search(rf"def\s+{kernel}\b", cell.source) is not None
 
 
-def _no_kernel(path: Path, file: _File, labs: Sequence[Lab]) -> Refusal:
+def _no_kernel(file: _File, labs: Sequence[Lab]) -> Refusal:
     """Why a file that should hold a kernel does not: unreadable, renamed, or without one."""
     if file.unreadable:
         return Refusal("rejected", file.unreadable)
-    expected = " or ".join(lab.kernel for lab in labs)
+    name, expected = file.path.name, " or ".join(lab.kernel for lab in labs)
     errors = [cell.error for cell in file.cells if cell.error]
     jitted = [s.node.name for s in file.statements if isinstance(s.node, ast.FunctionDef) and policy.is_jitted(s.node)]
     if found := next(_as_something_else(file, labs), ""):
         return Refusal("rejected", found)
     if jitted:
-        close = [name for lab in labs for name in difflib.get_close_matches(lab.kernel, jitted, 1, 0.4)] or jitted
-        return Refusal(
-            "rejected", f"{path.name} has no function {expected}, only `{close[0]}`; rename it to {expected}"
-        )
+        close = [near for lab in labs for near in difflib.get_close_matches(lab.kernel, jitted, 1, 0.4)] or jitted
+        return Refusal("rejected", f"{name} has no function {expected}, only `{close[0]}`; rename it to {expected}")
     if errors:
-        return Refusal("rejected", f"{path.name} has no readable {expected}: {errors[0]}")
-    return Refusal("rejected", f"{path.name} has no function {expected}; define it as in the handed-out file")
+        return Refusal("rejected", f"{name} has no readable {expected}: {errors[0]}")
+    return Refusal("rejected", f"{name} has no function {expected}; define it as in the handed-out file")
 
 
 def _as_something_else(file: _File, labs: Sequence[Lab]) -> Iterator[str]:
@@ -352,8 +351,8 @@ def _as_something_else(file: _File, labs: Sequence[Lab]) -> Iterator[str]:
                 f"above def {name}(...)"
             )
     for cell in file.cells:
-        for node in ast.walk(cell.tree) if cell.tree is not None else ():
-            if isinstance(node, ast.FunctionDef) and node.name in kernels:
+        for node in nodes(cell.tree, ast.FunctionDef):
+            if node.name in kernels:
                 yield f"{cell.at(node.lineno)}: `{node.name}` is defined inside another statement; define it at the top level of the file"
 
 
@@ -376,9 +375,8 @@ def _kernel_source(lab: Lab, file: _File, definition: Statement) -> KernelSource
     message = _signature_fault(lab, node, definition, constexpr_names(file.statements))
     if message:
         return Refusal("rejected", message)
-    roots = [lab.kernel, lab.grid]
     everything = [s for s in file.statements if lab.kernel not in s.binds or s is definition]
-    found = needed(file.cells, everything, roots, lab.kernel)
+    found = needed(file.cells, everything, [lab.kernel, lab.grid])
     if isinstance(found, Refusal):
         return found
     module, lines = module_text(found.statements)
@@ -408,18 +406,19 @@ def _signature_fault(lab: Lab, node: ast.FunctionDef, definition: Statement, con
         )
     if node.args.vararg or node.args.kwarg or node.args.kwonlyargs:
         return f"{place}: {lab.kernel} has *args, **kwargs or keyword-only parameters; name each parameter"
-    names = [argument.arg for argument in node.args.posonlyargs + node.args.args]
+    arguments = node.args.posonlyargs + node.args.args
+    names = [argument.arg for argument in arguments]
     expected = [parameter.name for parameter in lab.parameters]
     if names[: len(expected)] != expected:
         at = next((i for i, name in enumerate(expected) if i >= len(names) or names[i] != name), 0)
         found = f"`{names[at]}`" if at < len(names) else "nothing"
         return pointed(
             cell,
-            (node.args.posonlyargs + node.args.args)[at] if at < len(names) else node,
+            arguments[at] if at < len(names) else node,
             f"parameter {at + 1} of {lab.kernel} is {found}, expected `{expected[at]}`",
             f"the first {len(expected)} parameters are {', '.join(expected)}",
         )
-    for argument in (node.args.posonlyargs + node.args.args)[len(expected) :]:
+    for argument in arguments[len(expected) :]:
         written = ast.unparse(argument.annotation) if argument.annotation else ""
         if "constexpr" not in written and written not in constexprs:
             return pointed(

@@ -28,7 +28,6 @@ MAX_STATEMENTS = 50_000
 
 UTF16 = (b"\xff\xfe", b"\xfe\xff")
 """What a file in UTF-16 begins with, as PowerShell writes it."""
-EMPTY = "{} is empty; hand in the file with your kernel in it"
 LONG_DIGITS = 1000
 LONG_NUMBER = re.compile(rf"0[xXoObB][0-9a-fA-F_]{{{LONG_DIGITS}}}")
 """In decimal, Python writes and reads 4300 digits by default; these it reads whatever their number."""
@@ -136,7 +135,7 @@ def read_cells(
             f"{path.name} is not UTF-8 (byte {error.start}); save it again with the encoding UTF-8"
         ) from None
     if not text.strip():
-        raise UnreadableFile(EMPTY.format(path.name))
+        raise UnreadableFile(f"{path.name} is empty; hand in the file with your kernel in it")
     if is_notebook(path):
         return _notebook_cells(path.name, text, allowance, steps)
     cell = _parsed(path.name, text)

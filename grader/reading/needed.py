@@ -23,9 +23,7 @@ class Needed:
     note: str
 
 
-def needed(
-    cells: Sequence[Cell], everything: Sequence[Statement], roots: Sequence[str], kernel: str
-) -> Needed | Refusal:
+def needed(cells: Sequence[Cell], everything: Sequence[Statement], roots: Sequence[str]) -> Needed | Refusal:
     """What the roots reach of a file's statements, and what may change that; a refusal where a name is missing, or something may not be
     there."""
     selected = closure(everything, roots)
@@ -36,11 +34,11 @@ def needed(
             return Refusal("rejected", broken)
         known = {bound for other in everything for bound in other.binds}
         return Refusal("rejected", undefined_name(statement.cell, statement.node, name, known))
-    message = policy.violation(selected, kernel)
-    return Refusal("rejected", message) if message else _with_changes(everything, selected, kernel)
+    message = policy.violation(selected)
+    return Refusal("rejected", message) if message else _with_changes(everything, selected)
 
 
-def _with_changes(everything: Sequence[Statement], selected: Sequence[Statement], kernel: str) -> Needed:
+def _with_changes(everything: Sequence[Statement], selected: Sequence[Statement]) -> Needed:
     bound = {name for one in everything for name in one.binds} | set(dir(builtins))
     own = policy.own_attributes(everything)
 
@@ -49,7 +47,7 @@ def _with_changes(everything: Sequence[Statement], selected: Sequence[Statement]
             return nested(deep).message
         if missing := {name for one in more for name in one.needs} - bound:
             return f"`{min(missing)}` is not defined"
-        return policy.violation(more, kernel, own) or ""
+        return policy.violation(more, own) or ""
 
     jitted = {name for one in everything if policy.is_jitted(one.node) for name in one.binds}
     whole, left_out = with_changes(everything, selected, jitted, fault)

@@ -11,8 +11,8 @@ from dataclasses import replace
 from pathlib import Path
 
 from grader.labs import Lab
-from grader.model import KernelSource, Refusal, Submission
-from grader.reading import UnusablePath, read
+from grader.model import Refusal, Submission
+from grader.reading import UnusablePath, begun, read
 
 PLACES = ("notebooks", "notebooks/zh", "assignment")
 
@@ -22,7 +22,7 @@ def with_work_in_other_folders(submission: Submission, labs: Sequence[Lab]) -> S
 
     Raises UnusablePath where nothing here was begun and something there was.
     """
-    stubs = [lab for lab in labs if not _begun(submission.labs.get(lab.id))]
+    stubs = [lab for lab in labs if not begun(submission.labs.get(lab.id))]
     found = {lab.id: place for lab in stubs if (place := _elsewhere(submission.path, lab))}
     if not found:
         return submission
@@ -33,19 +33,12 @@ def with_work_in_other_folders(submission: Submission, labs: Sequence[Lab]) -> S
             f"{submission.path} holds stubs only, expected a kernel; {place} has {lab.kernel}, so run "
             f"`make grade SUBMISSION={place.parent}`, or move your kernel here"
         )
-    words = {
-        lab.id: f"{lab.kernel} is the stub here, but {found[lab.id]} has it; move it here"
-        for lab in stubs
-        if lab.id in found
-    }
     pointed = {
-        lab_id: Refusal("not_attempted", sentence) for lab_id, sentence in words.items() if lab_id in submission.labs
+        lab.id: Refusal("not_attempted", f"{lab.kernel} is the stub here, but {found[lab.id]} has it; move it here")
+        for lab in stubs
+        if lab.id in found and lab.id in submission.labs
     }
     return replace(submission, labs={**submission.labs, **pointed})
-
-
-def _begun(found: KernelSource | Refusal | None) -> bool:
-    return found is not None and not (isinstance(found, Refusal) and found.status == "not_attempted")
 
 
 def _elsewhere(path: Path, lab: Lab) -> Path | None:
@@ -62,7 +55,7 @@ def _elsewhere(path: Path, lab: Lab) -> Path | None:
                     other != place
                     and file.is_file()
                     and not file.is_symlink()
-                    and _begun(read(file, [lab]).labs[lab.id])
+                    and begun(read(file, [lab]).labs[lab.id])
                 ):
                     return file if path.is_absolute() else Path(os.path.relpath(file))
     return None

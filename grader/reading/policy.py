@@ -16,6 +16,7 @@ from functools import cache
 
 from grader.compile_errors import source_message
 from grader.compile_errors.names import attribute
+from grader.parsing import nodes
 from grader.reading.selection import PLAIN_MODULES, Statement
 
 MODULES = ("triton", "torch", "__future__", *PLAIN_MODULES)
@@ -71,25 +72,20 @@ def own_attributes(selected: Sequence[Statement]) -> frozenset[str]:
     )
 
 
-def violation(selected: list[Statement], kernel: str, own: frozenset[str] | None = None) -> str | None:
+def violation(selected: list[Statement], own: frozenset[str] | None = None) -> str | None:
     """The first thing that a submission may not hold, as a sentence; None when there is nothing. own: if not `own_attributes` of these."""
     own = own_attributes(selected) if own is None else own
     imported = {name for statement in selected if isinstance(statement.node, ast.Import) for name in statement.binds}
     for statement in selected:
-        message = _foreign_call(statement, imported)
-        if message:
+        if message := _foreign_call(statement, imported):
             return message
     attributes = _allowed_attributes() | own
     for statement in selected:
-        message = _statement_violation(statement, attributes)
-        if message:
+        if message := _statement_violation(statement, attributes):
             return _plain_call(statement, selected) or message
-    jitted = {statement.node.name for statement in selected if is_jitted(statement.node)}  # type: ignore[attr-defined]
     for statement in selected:
-        if is_jitted(statement.node):
-            message = _torch_in_kernel(statement, jitted, kernel)
-            if message:
-                return message
+        if is_jitted(statement.node) and (message := _not_triton(statement)):
+            return message
     return None
 
 
@@ -116,29 +112,18 @@ def _class_attributes(node: ast.stmt) -> set[str]:
     """What a class of a submission's own holds: `BM` of `class Tiles: BM = 64`."""
     if not isinstance(node, ast.ClassDef):
         return set()
-    names = {part.id for part in ast.walk(node) if isinstance(part, ast.Name) and isinstance(part.ctx, ast.Store)}
-    names |= {
-        part.attr for part in ast.walk(node) if isinstance(part, ast.Attribute) and isinstance(part.ctx, ast.Store)
-    }
+    names = {part.id for part in nodes(node, ast.Name) if isinstance(part.ctx, ast.Store)}
+    names |= {part.attr for part in nodes(node, ast.Attribute) if isinstance(part.ctx, ast.Store)}
     names |= {part.name for part in node.body if isinstance(part, ast.FunctionDef)}
     return {name for name in names if not name.startswith("_")}
 
 
 def _tuple_fields(node: ast.stmt) -> set[str]:
     """The fields of `Tile = namedtuple("Tile", "m n k")`, or of a list of their names."""
-    calls = [part for part in ast.walk(node) if isinstance(part, ast.Call) and _last_name(part) == "namedtuple"]
-    texts = [
-        part.value
-        for call in calls
-        for part in ast.walk(call)
-        if isinstance(part, ast.Constant) and isinstance(part.value, str)
-    ]
-    return {
-        name
-        for text in texts
-        for name in text.replace(",", " ").split()
-        if name.isidentifier() and not name.startswith("_")
-    }
+    calls = [call for call in nodes(node, ast.Call) if _last_name(call) == "namedtuple"]
+    texts = [part.value for call in calls for part in nodes(call, ast.Constant) if isinstance(part.value, str)]
+    names = {name for text in texts for name in text.replace(",", " ").split()}
+    return {name for name in names if name.isidentifier() and not name.startswith("_")}
 
 
 def _statement_violation(statement: Statement, attributes: frozenset[str]) -> str | None:
@@ -264,13 +249,11 @@ def _allowed_attributes() -> frozenset[str]:
     return TORCH | TRITON | LANGUAGE_MODULES | PLAIN_ATTRIBUTES | _language_attributes() | plain
 
 
-def _torch_in_kernel(statement: Statement, jitted: set[str], kernel: str) -> str | None:
-    """A sentence when the body of a jit function mentions torch: a Triton kernel cannot call it."""
-    assert isinstance(statement.node, ast.FunctionDef)
-    for part in statement.node.body:
-        for node in ast.walk(part):
-            if isinstance(node, ast.Name) and node.id == "torch":
-                return source_message.torch_in_kernel(statement.cell, node, statement.node)
-            if isinstance(node, ast.Import | ast.ImportFrom | ast.Try | ast.Lambda):
-                return source_message.not_compiled(statement.cell, node)
+def _not_triton(statement: Statement) -> str | None:
+    """A sentence when the body of a jit function mentions torch, which a Triton kernel cannot call, or holds what it cannot."""
+    for node in _within(statement.node):
+        if isinstance(node, ast.Name) and node.id == "torch":
+            return source_message.torch_in_kernel(statement.cell, node, statement.node)
+        if isinstance(node, ast.Import | ast.ImportFrom | ast.Try | ast.Lambda):
+            return source_message.not_compiled(statement.cell, node)
     return None

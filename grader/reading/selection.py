@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from functools import cache
 
 from grader.model import SourceLine
+from grader.parsing import nodes
 from grader.reading.files import Cell, defined
 
 MAX_DEPTH = 150
@@ -193,15 +194,12 @@ def makes_values(node: ast.stmt) -> bool:
 
 
 def _decorated_by(node: ast.FunctionDef | ast.ClassDef, names: Container[str]) -> bool:
-    parts = (part for decorator in node.decorator_list for part in ast.walk(decorator))
-    return any(isinstance(part, ast.Name) and part.id in names for part in parts)
+    return any(part.id in names for decorator in node.decorator_list for part in nodes(decorator, ast.Name))
 
 
 def _is_main(node: ast.stmt) -> bool:
     """`if __name__ == "__main__":`, which nobody runs who imports the file."""
-    return isinstance(node, ast.If) and any(
-        isinstance(one, ast.Name) and one.id == "__name__" for one in ast.walk(node.test)
-    )
+    return isinstance(node, ast.If) and any(one.id == "__name__" for one in nodes(node.test, ast.Name))
 
 
 def constexpr_names(everything: Iterable[Statement]) -> frozenset[str]:
@@ -277,7 +275,7 @@ def _binds(node: ast.stmt) -> set[str]:
                 waiting += getattr(getattr(part, "args", None), "defaults", [])
                 continue
             case ast.ListComp() | ast.SetComp() | ast.DictComp() | ast.GeneratorExp():
-                waiting += [inner for inner in ast.walk(part) if isinstance(inner, ast.NamedExpr)]
+                waiting += nodes(part, ast.NamedExpr)
                 continue
             case ast.Import(names=aliases):
                 found |= {alias.asname or alias.name.split(".")[0] for alias in aliases}
@@ -303,14 +301,9 @@ def needs(node: ast.stmt) -> set[str]:
         with warnings.catch_warnings(action="ignore"):
             top = symtable.symtable(text, "<cell>", "exec")
     except (ValueError, RecursionError, MemoryError, SyntaxError):  # too deep, or a number too long to be written
-        return {name.id for name in ast.walk(node) if isinstance(name, ast.Name) and isinstance(name.ctx, ast.Load)}
-    comprehended = {  # Python 3.12 on inlines comprehensions, whose variables then look like the module's own
-        name.id
-        for inner in ast.walk(node)
-        if isinstance(inner, ast.comprehension)
-        for name in ast.walk(inner.target)
-        if isinstance(name, ast.Name)
-    }
+        return {name.id for name in nodes(node, ast.Name) if isinstance(name.ctx, ast.Load)}
+    # Python 3.12 on inlines comprehensions, whose variables then look like the module's own
+    comprehended = {name.id for loop in nodes(node, ast.comprehension) for name in nodes(loop.target, ast.Name)}
     needed = {symbol.get_name() for symbol in top.get_symbols() if symbol.is_referenced()} - comprehended
     pending = list(top.get_children())
     while pending:
