@@ -338,6 +338,10 @@ OutcomeStatus = Literal["ran", "timeout", "crash", "unsupported", "refused", "lo
 """lost: the process that ran it was killed from outside several times, so there is no verdict; the kernel is not to blame."""
 
 
+AccessFault = Literal["beyond", "past", "gap", "outside", "wild", "race", "mixed", "lanes", "thread", "unwritten"]
+PromiseFault = Literal["assumed", "multiple", "contiguous", "constant"]
+
+
 @dataclass(frozen=True)
 class MemoryFinding:
     """One line of a kernel with an invalid access, or with a false promise to the compiler, as the interpreter saw it.
@@ -364,22 +368,7 @@ class MemoryFinding:
     """
 
     kind: Literal["load", "store", "atomic", "promise"]
-    fault: Literal[
-        "beyond",
-        "past",
-        "gap",
-        "outside",
-        "wild",
-        "race",
-        "mixed",
-        "lanes",
-        "thread",
-        "unwritten",
-        "assumed",
-        "multiple",
-        "contiguous",
-        "constant",
-    ]
+    fault: AccessFault | PromiseFault
     line: int | None
     tensor: str = ""
     index: tuple[int, ...] = ()

@@ -13,14 +13,13 @@ class UnreadableFile(ValueError):
     """A file that holds no readable source; the message is one sentence for the student."""
 
 
-def in_words(error: BaseException) -> str:
-    """What went wrong, without the path that a file system names: where it lies here is nobody's business."""
-    return (isinstance(error, OSError) and error.strerror) or str(error).strip()
-
-
 def in_brief(error: BaseException) -> str:
-    """The first line of that, not too long of it; of an error without words its kind."""
-    return (in_words(error).splitlines() or [type(error).__name__])[0][:200]
+    """What went wrong, in one line that is not too long; of an error without words its kind.
+
+    Without the path that a file system names: where it lies here is nobody's business.
+    """
+    words = (isinstance(error, OSError) and error.strerror) or str(error).strip()
+    return (words.splitlines() or [type(error).__name__])[0][:200]
 
 
 def opened_plain(path: Path) -> BinaryIO:
@@ -31,10 +30,10 @@ def opened_plain(path: Path) -> BinaryIO:
     try:
         descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_NOFOLLOW | os.O_CLOEXEC)
     except OSError as error:
-        if error.errno in (errno.ELOOP, errno.ENXIO):  # a link; a socket or a FIFO's other kind
-            raise UnreadableFile(f"{path.name} is not a plain file; hand in the file itself") from None
-        raise
-    if not stat.S_ISREG(os.fstat(descriptor).st_mode):
+        if error.errno not in (errno.ELOOP, errno.ENXIO):  # a link; a socket or a FIFO's other kind
+            raise
+    else:
+        if stat.S_ISREG(os.fstat(descriptor).st_mode):
+            return os.fdopen(descriptor, "rb")
         os.close(descriptor)
-        raise UnreadableFile(f"{path.name} is not a plain file; hand in the file itself")
-    return os.fdopen(descriptor, "rb")
+    raise UnreadableFile(f"{path.name} is not a plain file; hand in the file itself")

@@ -22,10 +22,6 @@ class Peaks:
     bytes_per_second: float
     fp16_per_second: float
 
-    def operations_per_second(self, operand: str) -> float:
-        """Peak rate for "fp16" or "int8" operands."""
-        return self.fp16_per_second * (2 if operand == "int8" else 1)
-
 
 @dataclass(frozen=True)
 class Floor:
@@ -51,7 +47,7 @@ class Floor:
 
 def floor(bytes_moved: int, operations: int, operand: str, peaks: Peaks) -> Floor:
     """The floors of a launch that moves `bytes_moved` bytes and does `operations` on `operand` ("fp16" or "int8")."""
-    rate = peaks.operations_per_second(operand)
+    rate = peaks.fp16_per_second * (2 if operand == "int8" else 1)
     return Floor(
         1e6 * bytes_moved / peaks.bytes_per_second if peaks.bytes_per_second else 0.0,
         1e6 * operations / rate if rate else 0.0,

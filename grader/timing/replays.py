@@ -131,9 +131,9 @@ class Stage:
         """Device addresses of one launch's parameters."""
         return {name: self.arena.address(draw.places, name, launch) for name in self.arena.layouts}
 
-    def inspect(self, draw: Draw, ran: Collection[int], roundings: int, *, keep: bool = False) -> Evidence:
+    def inspect(self, draw: Draw, ran: Collection[int], roundings: int) -> Evidence:
         """Checks everything, and waits for the result. ran: the launches that did run."""
-        return self.finish_check(self.start_check(draw, ran, roundings), keep=keep)
+        return self.finish_check(self.start_check(draw, ran, roundings))
 
     def start_check(self, draw: Draw, ran: Collection[int], roundings: int) -> PendingCheck:
         """Queues the checks of one run, and leaves poison everywhere. One check at a time: the next starts after finish_check."""
