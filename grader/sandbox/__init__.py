@@ -8,9 +8,8 @@ GRADER_WORKER_USER, to whom neither the grader's files nor its results belong.
 
 from grader.sandbox.confinement import bubblewrap
 from grader.sandbox.failures import LOST, MemoryCorrupted, SandboxDied, SandboxLost, SandboxTimeout
-from grader.sandbox.group import Session
 from grader.sandbox.pool import prewarm
-from grader.sandbox.process import Answer, Sandbox
+from grader.sandbox.process import Answer, Sandbox, Session
 
 __all__ = [
     "LOST",

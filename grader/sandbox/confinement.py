@@ -87,23 +87,8 @@ def _readable() -> tuple[str, ...]:
 
 def confinement(environment: Mapping[str, str]) -> list[str]:
     """Arguments of bwrap: new namespaces, no capability, a read-only view of what Python needs, two small tmpfs."""
-    arguments = [
-        "--unshare-all",
-        "--unshare-user",
-        "--uid",
-        str(USER),
-        "--gid",
-        str(USER),
-        "--die-with-parent",
-        "--new-session",
-        "--clearenv",
-        "--cap-drop",
-        "ALL",
-        "--proc",
-        "/proc",
-        "--dev",
-        "/dev",
-    ]
+    arguments = f"--unshare-all --unshare-user --uid {USER} --gid {USER} --die-with-parent --new-session".split()
+    arguments += "--clearenv --cap-drop ALL --proc /proc --dev /dev".split()
     readable = _readable()
     around = sorted({top for path in readable if (top := enclosing(path))})
     for folder in (*PRIVATE, *around):

@@ -203,12 +203,11 @@ def pool() -> Pool:
     return _pool
 
 
-def prewarm(*, interpreting: bool = True, confined: bool | None = None) -> None:
+def prewarm(*, confined: bool | None = None) -> None:
     """Begins to start the parents; returns at once."""
     bwrap = confinement.bubblewrap() if confined is not False else None
-    _pool.parent(False, bwrap)
-    if interpreting:
-        _pool.parent(True, bwrap)
+    for interpret in (False, True):
+        _pool.parent(interpret, bwrap)
 
 
 def _reseeded() -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import select
 import signal
+import threading
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -96,24 +97,22 @@ class Sandbox:
         asked again all that it was asked. Raises SandboxTimeout, SandboxDied, or wire.WireError when what comes back
         is no frame; the process is dead after each of them.
         """
-        for attempt in range(RESTARTS + 1):
+        restarts = 0
+        while True:
             try:
                 answer = self._ask(header, blobs, timeout)
+                break
             except SandboxLost:
-                if self._killed or attempt == RESTARTS or self._request_bytes > REPLAYED_BYTES:
+                if self._killed or restarts == RESTARTS or self._request_bytes > REPLAYED_BYTES:
                     raise
+                restarts += 1
                 self._begin_again()
-            else:
-                self._remember(header, blobs, timeout)
-                return answer
-        raise AssertionError("unreachable")
-
-    def _remember(self, header: dict[str, Any], blobs: Sequence[bytes], timeout: float) -> None:
         self._request_bytes += sum(map(len, blobs))
         if self._request_bytes > REPLAYED_BYTES:
             self._asked.clear()
         else:
             self._asked.append((header, blobs, timeout))
+        return answer
 
     def _begin_again(self) -> None:
         self._process.close()
@@ -174,6 +173,31 @@ class Sandbox:
                 raise SandboxLost("it was ended from outside, by the system for lack of memory or by somebody")
             return SandboxDied("it was killed for a limit of memory or CPU time")
         return SandboxDied(f"it ended with exit status {code}")
+
+
+class Session:
+    """Sandboxes that can be ended together, when what they work on is no longer wanted.
+
+    `start` has the signature of Sandbox, and takes its place.
+    """
+
+    def __init__(self) -> None:
+        self._started: list[Sandbox] = []
+        self._lock = threading.Lock()
+
+    def start(self, *, interpret: bool = False, confined: bool | None = None) -> Sandbox:
+        """A new sandbox of this session."""
+        sandbox = Sandbox(interpret=interpret, confined=confined)
+        with self._lock:
+            self._started = [sandbox, *(other for other in self._started if not other.ended)]
+        return sandbox
+
+    def end(self) -> None:
+        """Ends every sandbox started so far; who waits for one of them gets SandboxDied."""
+        with self._lock:
+            started, self._started = self._started, []
+        for sandbox in started:
+            sandbox.kill()
 
 
 class _Watch:

@@ -189,19 +189,14 @@ def _tell(news: socket.socket, text: str) -> None:
         pass  # nobody listens any more
 
 
-def _same_every_time() -> None:
-    """NumPy's random numbers, where it is imported here, begin alike in each fork."""
-    if "numpy.random" in sys.modules:
-        sys.modules["numpy.random"].seed(0)
-
-
 def main(arguments: list[str]) -> None:
     """Imports, then serves."""
     gc.disable()  # imports allocate much and free little
     control = socket.socket(fileno=int(arguments[0]))
     for name in arguments[1:]:
         importlib.import_module(name)
-    _same_every_time()
+    if "numpy.random" in sys.modules:
+        sys.modules["numpy.random"].seed(0)  # its numbers begin alike in each fork
     threads = len(os.listdir("/proc/self/task"))
     isolation.prctl(isolation.PR_SET_CHILD_SUBREAPER, 1)
     isolation.prctl(isolation.PR_SET_DUMPABLE, 0)

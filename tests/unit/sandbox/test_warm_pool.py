@@ -17,7 +17,7 @@ from grader.labs import get_lab
 from grader.labs.problems import make_problem
 from grader.model import KernelSource
 from grader.running.cpu import InterpretOptions, interpret
-from grader.sandbox import Sandbox, SandboxDied, SandboxLost, Session, bubblewrap, confinement, prewarm
+from grader.sandbox import Sandbox, SandboxDied, SandboxLost, Session, bubblewrap, confinement
 from grader.sandbox import pool as pools
 from grader.sandbox.pool import Pool, WarmParent
 from grader.sandbox.process_handle import ColdProcess, ForkedProcess
@@ -48,7 +48,7 @@ def tree(pid):
 
 
 def test_one_parent_serves_many_at_once(own_pool):
-    prewarm(interpreting=False)
+    parent_of(own_pool)
     boxes: list[Sandbox] = []
     threads = [threading.Thread(target=lambda: boxes.append(Sandbox(confined=True))) for _ in range(12)]
     for thread in threads:
