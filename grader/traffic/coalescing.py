@@ -35,20 +35,15 @@ class Blocked:
 
 
 @dataclass(frozen=True, eq=False)
-class Coalescing:
+class Coalescing(Access):
     """One access of one program, warp by warp.
 
-    kind, tensor, line, width as in `Access`. vector: bytes that a thread asks for at once.
+    vector: bytes that a thread asks for at once.
     warp, request, lane: int32 in the tile's shape: who loads each element (a request is one instruction of its warp).
     """
 
-    kind: str
-    tensor: str
-    line: int
-    width: int
     vector: int
     layout: Blocked
-    offsets: np.ndarray[Any, Any]
     warp: np.ndarray[Any, Any]
     request: np.ndarray[Any, Any]
     lane: np.ndarray[Any, Any]
@@ -60,18 +55,8 @@ def coalesce(access: Access, num_warps: int) -> Coalescing:
     layout = blocked(offsets, access.width, num_warps)
     together = max(1, min(math.prod(layout.each), INSTRUCTION[access.kind] // access.width))
     warp, request, lane = _owners(offsets.shape, layout, together)
-    return Coalescing(
-        access.kind,
-        access.tensor,
-        access.line,
-        access.width,
-        together * access.width,
-        layout,
-        access.offsets,
-        warp,
-        request,
-        lane,
-    )
+    vector = together * access.width
+    return Coalescing(**vars(access), vector=vector, layout=layout, warp=warp, request=request, lane=lane)
 
 
 def blocked(offsets: np.ndarray[Any, Any], width: int, num_warps: int) -> Blocked:
@@ -89,12 +74,9 @@ def blocked(offsets: np.ndarray[Any, Any], width: int, num_warps: int) -> Blocke
         threads = min(max(offsets.shape[axis] // each[axis], 1), threads_left)
         lanes[axis] = min(threads, lanes_left)
         warps[axis] = min(max(threads // lanes[axis], 1), warps_left)
-        threads_left, lanes_left, warps_left = (
-            threads_left // threads,
-            lanes_left // lanes[axis],
-            warps_left // warps[axis],
-        )
-        threads_left = max(threads_left, 1)
+        threads_left = max(threads_left // threads, 1)
+        lanes_left //= lanes[axis]
+        warps_left //= warps[axis]
     lanes[order[-1]], warps[order[-1]] = lanes_left, warps_left
     return Blocked(tuple(each), tuple(lanes), tuple(warps), order)
 
