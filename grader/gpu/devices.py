@@ -90,8 +90,7 @@ def choose(wanted: Literal["auto", "cpu", "cuda"]) -> tuple[Device, str | None]:
 
     Raises Unusable when `cuda` is asked for and cannot be had.
     """
-    found = gpus()
-    gpu = found[0] if found else None
+    gpu = next(iter(gpus()), None)
     problem = cuda_problem(gpu) if wanted != "cpu" else None
     if wanted == "cuda" and problem:
         raise Unusable(problem)

@@ -73,25 +73,17 @@ class LoadedKernel:
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, tb: TracebackType | None) -> None:
         if kind is None or not issubclass(kind, CudaError):
-            self.unload()
-
-    def unload(self) -> None:
-        """Waits for the GPU and unloads the module."""
-        torch.cuda.synchronize()
-        call(driver.cuModuleUnload(self.module))
+            torch.cuda.synchronize()
+            call(driver.cuModuleUnload(self.module))
 
     def scratch_bytes(self, launch: Launch) -> int:
         """Scratch memory of one launch (tensor descriptors), a multiple of its alignment."""
         x, y, z = launch.grid
         return -(-x * y * z * self.binary.scratch_bytes_per_program // SCRATCH_ALIGNMENT) * SCRATCH_ALIGNMENT
 
-    def bind(self, launch: Launch, scalars: Mapping[str, int]) -> BoundLaunch:
-        """The kernel with all of its arguments but the pointers."""
-        return BoundLaunch(self, launch, scalars)
-
 
 class BoundLaunch:
-    """A kernel that wants its pointers only; queue it as often as you like, with others each time."""
+    """A kernel with all of its arguments but the pointers; queue it as often as you like, with others each time."""
 
     def __init__(self, kernel: LoadedKernel, launch: Launch, scalars: Mapping[str, int]) -> None:
         binary, types = kernel.binary, dict(launch.signature)

@@ -76,9 +76,8 @@ def main(connection: Connection, gpu: str) -> None:
     _warm_up()
     connection.send("ready")
     session = TimingSession()
-    with ThreadPoolExecutor(
-        max_workers=1
-    ) as sender:  # a grader that is busy with a class reads late, and the GPU would wait
+    # a grader that is busy with a class reads late, and the GPU would wait
+    with ThreadPoolExecutor(max_workers=1) as sender:
         while True:
             try:
                 job: Job = connection.recv()
@@ -193,7 +192,7 @@ def _run(lab: Lab, job: Job, part: Launching, capability: int) -> Outcome:
     pointers = {name: guarded.tensor.data_ptr() for name, guarded in buffers.items()}
     started = time.perf_counter()
     with kernel:
-        bound = kernel.bind(launch, problem.scalars)
+        bound = driver.BoundLaunch(kernel, launch, problem.scalars)
         bound(pointers, driver.current_stream(), scratch.data_ptr())
         torch.cuda.synchronize()
         seconds = time.perf_counter() - started

@@ -3,18 +3,15 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
 from multiprocessing.connection import Connection
 from pathlib import Path
 
-from grader.sandbox.supervisor import CannotStart, Supervised
-
-Target = Callable[[Connection, str], None]
+from grader.sandbox.supervisor import CannotStart, Serve, Supervised
 
 DRIVER = Path("/dev/nvidiactl")
 """There where NVIDIA's driver is loaded."""
 
-_prestarted: dict[tuple[Target, str], Supervised] = {}
+_prestarted: dict[tuple[Serve, str], Supervised] = {}
 
 
 def serve(connection: Connection, gpu: str) -> None:
@@ -36,7 +33,7 @@ def prestart(gpu: int = 0) -> None:
     _prestarted[serve, visible(gpu)] = process
 
 
-def take(target: Target, gpu: int) -> Supervised:
+def take(target: Serve, gpu: int) -> Supervised:
     """The process that was woken for this, once, or one that is not started yet."""
     return _prestarted.pop((target, visible(gpu)), None) or Supervised(target, visible(gpu))
 

@@ -22,7 +22,7 @@ import numpy as np
 import torch
 from cuda.bindings import driver as cuda
 
-from grader.gpu.driver import CudaError, RefusedCubin, call, load
+from grader.gpu.driver import BoundLaunch, CudaError, RefusedCubin, call, load
 from grader.gpu.muting import mute_kernels
 from grader.labs import Lab, get_lab
 from grader.labs.problems import make_problem
@@ -92,7 +92,7 @@ def _launched(
     addresses = {name: int(address) for name, address in places.items()}
     entry = {"case": case.name, "config": config, "ended": True, "tensors": addresses}
     try:
-        kernel.bind(launch, problem.scalars)(addresses, 0, addresses.get("scratch", 0))
+        BoundLaunch(kernel, launch, problem.scalars)(addresses, 0, addresses.get("scratch", 0))
         call(cuda.cuCtxSynchronize())
     except CudaError:
         return {**entry, "ended": False}

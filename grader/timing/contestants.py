@@ -126,7 +126,7 @@ class Candidate:
     ) -> None:
         self.stage, self.baseline, self.config, self.kernel = stage, baseline, config, kernel
         self.launch = bundle.launches[stage.case.name, config.index]
-        self.bound = kernel.bind(self.launch, stage.lab.scalars(stage.case))
+        self.bound = driver.BoundLaunch(kernel, self.launch, stage.lab.scalars(stage.case))
         self.zeroed = arrives_zeroed(stage.lab, config)
         case = stage.case
         self.roundings = slices(stage.lab, config, self.launch, case.M, case.N, case.K, measured=True)
