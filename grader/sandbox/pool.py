@@ -59,7 +59,7 @@ class WarmParent:
         self.confined = bwrap is not None
         self.proven = False
         variables = confinement.environment(interpret, places.SCRATCH if bwrap else tempfile.gettempdir())
-        self._control, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        self.control, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         command = [sys.executable, confinement.entry(bwrap), "forking", str(theirs.fileno()), *IMPORTED[interpret]]
         if bwrap:
             command = [bwrap, *confinement.confinement(variables), "--", *command]
@@ -92,7 +92,7 @@ class WarmParent:
         sent = [(socket.SOL_SOCKET, socket.SCM_RIGHTS, descriptors.tobytes())]
         try:
             try:
-                self._control.sendmsg([json.dumps(request).encode()], sent)
+                self.control.sendmsg([json.dumps(request).encode()], sent)
             finally:
                 pipes.close_theirs()
                 theirs.close()
@@ -128,14 +128,10 @@ class WarmParent:
 
     def end(self) -> None:
         """Ends it and all its forks."""
-        self._control.close()
+        self.control.close()
         self._process.kill()
         self._process.wait()
         self._errors.close()
-
-    def forget(self) -> None:
-        """In a child of this process: lets go of what belongs to the process above."""
-        self._control.close()
 
 
 class Pool:
@@ -192,7 +188,7 @@ class Pool:
     def forget(self) -> None:
         """In a child of this process: the parents belong to the process above."""
         for parent in self._parents.values():
-            parent.forget()
+            parent.control.close()
 
 
 _pool = Pool()

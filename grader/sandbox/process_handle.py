@@ -9,7 +9,6 @@ import subprocess
 import sys
 import tempfile
 import time
-from typing import Protocol
 
 from grader.sandbox import confinement
 from grader.sandbox.failures import SandboxLost
@@ -17,35 +16,6 @@ from grader.sandbox.inside import places
 
 END_SECONDS = 5.0
 """How long a process that closed its pipes, or was killed, is given to be gone."""
-
-
-class ProcessHandle(Protocol):
-    """A process that serves, until it is killed."""
-
-    pid: int
-    """In the grader's own numbering; it and all that it starts are below this one."""
-
-    requests: int
-    """Descriptor to write requests to."""
-
-    answers: int
-    """Descriptor to read answers from."""
-
-    shielded: bool
-    """Whether nobody inside can end it with a signal, so that a SIGKILL came from outside."""
-
-    def kill(self) -> None:
-        """Ends it and all that it started, at once; from any thread, as often as one likes."""
-
-    def end(self) -> int | None:
-        """Waits for its end: an exit status, less a signal's number, or None. Raises SandboxLost."""
-
-    @property
-    def ended(self) -> bool:
-        """Whether it is known to be over."""
-
-    def close(self) -> None:
-        """Kills it, and lets go of everything."""
 
 
 class Pipes:
@@ -86,7 +56,7 @@ class Scratch:
 
 
 class ColdProcess:
-    """A process started for itself: for where a warm one cannot be forked."""
+    """A process started for itself, for where a warm one cannot be forked; in use the same as a ForkedProcess."""
 
     def __init__(self, interpret: bool, bwrap: str | None) -> None:
         self._scratch = Scratch() if bwrap is None else None
@@ -139,7 +109,11 @@ class ColdProcess:
 
 
 class ForkedProcess:
-    """A process forked from a warm parent, which tells over `news` when it is up and how it ended."""
+    """A process forked from a warm parent, which tells over `news` when it is up and how it ended. It serves until it is killed.
+
+    pid: in the grader's own numbering; it and all that it starts are below this one. requests, answers: descriptors to write requests
+    to, and to read answers from. shielded: whether nobody inside can end it with a signal, so that a SIGKILL came from outside.
+    """
 
     def __init__(self, pid: int, pipes: Pipes, news: socket.socket, scratch: Scratch | None) -> None:
         self.pid, self.requests, self.answers = pid, pipes.requests, pipes.answers
@@ -151,9 +125,11 @@ class ForkedProcess:
 
     @property
     def ended(self) -> bool:
+        """Whether it is known to be over."""
         return self._ended
 
     def kill(self) -> None:
+        """Ends it and all that it started, at once; from any thread, as often as one likes."""
         if self._scratch:
             kill_group(self.pid)
         if self._ended:
@@ -167,6 +143,7 @@ class ForkedProcess:
             pass
 
     def end(self) -> int | None:
+        """Waits for its end: an exit status, less a signal's number, or None. Raises SandboxLost."""
         if not self._ended:
             self._news.settimeout(END_SECONDS)
             try:
@@ -182,6 +159,7 @@ class ForkedProcess:
         return self._status
 
     def close(self) -> None:
+        """Kills it, and lets go of everything."""
         self.kill()
         try:
             self.end()
@@ -194,6 +172,9 @@ class ForkedProcess:
             os.close(self._pidfd)
         if self._scratch:
             self._scratch.remove()
+
+
+ProcessHandle = ColdProcess | ForkedProcess
 
 
 def kill_group(pid: int) -> None:

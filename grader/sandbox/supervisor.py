@@ -17,7 +17,6 @@ from typing import Any
 Serve = Callable[..., None]
 """Runs in the child: takes its end of the pipe and the arguments, sends one greeting, then answers requests."""
 
-
 END_SECONDS = 10.0
 """How long a killed process may take to be gone."""
 
@@ -136,16 +135,14 @@ class Supervised:
         """The next answer to the last request. Raises ProcessDied or ProcessTimeout, and the child is gone."""
         connection = self._connection
         assert connection is not None
+        failure: type[Exception] = ProcessTimeout
         try:
-            if not connection.poll(seconds):
-                raise ProcessTimeout
-            return connection.recv()
+            if connection.poll(seconds):
+                return connection.recv()
         except (EOFError, OSError):
-            self.stop()
-            raise ProcessDied from None
-        except ProcessTimeout:
-            self.stop()
-            raise
+            failure = ProcessDied
+        self.stop()
+        raise failure
 
 
 def _run(serve: Serve, connection: Connection, *arguments: Any) -> None:
