@@ -108,9 +108,7 @@ def _in_a_folder_below(
         return found
     for below in itertools.islice(sorted(folder.glob(f"*/{lab.id}.ipynb")), MAX_FOLDERS):
         place = f"{below.parent.name}/{below.name}"
-        if not below.parent.is_symlink() and any(
-            not is_stub(d.node) for d in _definitions(_read_file(below, allowance), lab.kernel)
-        ):
+        if not below.parent.is_symlink() and _attempts(_read_file(below, allowance), lab.kernel):
             return Refusal(
                 "not_attempted", f"{lab.kernel} is not filled in here, but it is in {place}; grade that folder instead"
             )
@@ -222,9 +220,7 @@ def _read_file(path: Path, allowance: Allowance) -> _File:
 
 def _without_copies(lab: Lab, files: list[_File]) -> tuple[list[_File], str]:
     """Where the lab's own file (w8a8.ipynb) has the kernel, other files that have it too are left out, with a note."""
-    holders = [
-        file for file in files if any(not is_stub(definition.node) for definition in _definitions(file, lab.kernel))
-    ]
+    holders = [file for file in files if _attempts(file, lab.kernel)]
     own = [file for file in holders if file.path.stem == lab.id]
     own = own or [file for file in holders if file.path.stem.lower() == lab.id]
     others = [file for file in holders if file not in own]
@@ -255,7 +251,7 @@ def _earlier_attempts(lab: Lab, files: list[_File]) -> list[str]:
     """A note for each file that defines the kernel more than once: as in Python, its last definition counts."""
     notes = []
     for file in files:
-        places = [s.where for s in _definitions(file, lab.kernel) if not is_stub(s.node)]
+        places = [statement.where for statement in _attempts(file, lab.kernel)]
         if len(places) > 1:
             notes.append(
                 f"{lab.kernel} is defined {len(places)} times in {file.path.name}; the last one counts ({places[-1]}), as in Python"
@@ -265,8 +261,7 @@ def _earlier_attempts(lab: Lab, files: list[_File]) -> list[str]:
 
 def _find(lab: Lab, files: list[_File]) -> KernelSource | Refusal | None:
     """This lab's kernel among the files; None when nothing here speaks of it."""
-    holders = [(file, statement) for file in files for statement in _definitions(file, lab.kernel)]
-    attempted = [(file, statement) for file, statement in holders if not is_stub(statement.node)]
+    attempted = [(file, statement) for file in files for statement in _attempts(file, lab.kernel)]
     last = {file.path: (file, statement) for file, statement in attempted}
     sources = [replace(_kernel_source(lab, *one), path=path) for path, one in last.items()]
     if len(sources) > 1 and len(set(map(_identity, sources))) > 1:
@@ -274,7 +269,7 @@ def _find(lab: Lab, files: list[_File]) -> KernelSource | Refusal | None:
         return Refusal("rejected", f"{lab.kernel} is defined in several files ({places}); keep the one to grade")
     if sources:
         return sources[0]
-    return _nothing_attempted(lab, files, [statement.where for _, statement in holders])
+    return _nothing_attempted(lab, files)
 
 
 def _identity(source: KernelSource | Refusal) -> str:
@@ -282,20 +277,18 @@ def _identity(source: KernelSource | Refusal) -> str:
     return _written(parse(source.module)) if isinstance(source, KernelSource) else str(source.path)
 
 
-def _nothing_attempted(lab: Lab, files: list[_File], stubs: Sequence[str]) -> Refusal | None:
+def _nothing_attempted(lab: Lab, files: list[_File]) -> Refusal | None:
     """Why there is no kernel to grade: it cannot be read, is the stub still, or is not in the lab's own file."""
     broken = [cell.error for file in files for cell in file.cells if cell.error and _mentions(cell, lab.kernel)]
     if broken:
         return Refusal("rejected", broken[0])
     own = [file for file in files if file.path.stem.lower().startswith(lab.id)]
-    if unreadable := next(
-        (file.unreadable for file in own if file.unreadable), ""
-    ):  # which a stub beside it does not explain
+    unreadable = next((file.unreadable for file in own if file.unreadable), "")
+    if unreadable:  # which a stub beside it does not explain
         return Refusal("rejected", unreadable)
-    if stubs:
-        return Refusal(
-            "not_attempted", f"{lab.kernel} is still the stub ({stubs[0]}); fill in its body and grade again"
-        )
+    stub = next((statement.where for file in files for statement in _definitions(file, lab.kernel)), "")
+    if stub:
+        return Refusal("not_attempted", f"{lab.kernel} is still the stub ({stub}); fill in its body and grade again")
     if own:
         return _no_kernel(own[0], [lab])
     return None
@@ -307,6 +300,11 @@ def _definitions(file: _File, kernel: str) -> list[Statement]:
         for statement in file.statements
         if isinstance(statement.node, ast.FunctionDef) and statement.node.name == kernel
     ]
+
+
+def _attempts(file: _File, kernel: str) -> list[Statement]:
+    """The definitions in which somebody has written something."""
+    return [statement for statement in _definitions(file, kernel) if not is_stub(statement.node)]
 
 
 def _broken_since(file: _File, name: str) -> str:

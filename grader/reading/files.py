@@ -53,11 +53,9 @@ class Cell:
 
     def called(self, line: int, name: str) -> SourceLine:
         """The same of a line whose statement defines `name`."""
-        return (
-            SourceLine(self.place, line)
-            if self.steps is None
-            else SourceLine(self.place, line, name, self.steps.get(name, 0))
-        )
+        if self.steps is None:
+            return SourceLine(self.place, line)
+        return SourceLine(self.place, line, name, self.steps.get(name, 0))
 
 
 DEFINITION = re.compile(r"(?:def|class)\s+(\w+)")
@@ -167,10 +165,8 @@ def _notebook_cells(name: str, text: str, allowance: Allowance, steps: Mapping[s
     found: list[Cell] = []
     for number, source in _code(name, notebook):
         if len(source) <= MAX_CELL_CHARS:
-            found.append(
-                _left_out_of_python(f"{name} cell {number}", source)
-                or _parsed(f"{name} cell {number}", _without_magics(source), steps)
-            )
+            place = f"{name} cell {number}"
+            found.append(_left_out_of_python(place, source) or _parsed(place, _without_magics(source), steps))
             allowance.take(found[-1])
     return found
 

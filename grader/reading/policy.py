@@ -230,16 +230,12 @@ def _public_home(node: ast.AST) -> str:
     """Where what is imported from a module inside Triton may be had: `Config` of triton.runtime.autotuner is `triton.Config`."""
     if not isinstance(node, ast.ImportFrom) or not (node.module or "").startswith("triton."):
         return ""
-    homes = (name for name in ("triton", "triton.language") if name != node.module)
     known = _allowed_attributes()
-    return next(
-        (
-            name
-            for name in homes
-            if all(alias.name in known and hasattr(importlib.import_module(name), alias.name) for alias in node.names)
-        ),
-        "",
-    )
+    for name in ("triton", "triton.language"):
+        home = importlib.import_module(name)
+        if name != node.module and all(one.name in known and hasattr(home, one.name) for one in node.names):
+            return name
+    return ""
 
 
 @cache

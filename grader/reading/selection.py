@@ -64,16 +64,9 @@ def statements(cells: Iterable[Cell]) -> list[Statement]:
             if _is_starred(node) and starred <= MAX_STARRED:
                 found += _starred(cell, node)
                 continue
-            found += [
-                Statement(
-                    cell,
-                    part,
-                    frozenset(_binds(part)),
-                    frozenset(needs(part)),
-                    "" if part is node else ast.unparse(part),
-                )
-                for part in _single_imports(node)
-            ]
+            for part in _single_imports(node):
+                text = "" if part is node else ast.unparse(part)
+                found.append(Statement(cell, part, frozenset(_binds(part)), frozenset(needs(part)), text))
     return found
 
 
