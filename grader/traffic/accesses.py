@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 import struct
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
@@ -72,21 +73,11 @@ def parse(log: bytes, tensors: Sequence[tuple[str, int]], grid: tuple[int, int, 
         raise ValueError("tiles that are not the lanes there are")
     _within(flat, np.array(sizes, dtype=np.int64), table, [size for _, size in tensors])
     started = launch_order(grid)
-    steps = np.zeros(programs, dtype=np.int64)
+    steps: Counter[int] = Counter()
     found, place = [], 0
     for (program, kind, tensor, line, width, *shape), size in zip(table.tolist(), sizes, strict=True):
-        tile = _trimmed(shape)
-        found.append(
-            Access(
-                int(started[program]),
-                int(steps[program]),
-                KINDS[kind],
-                tensors[tensor][0],
-                line,
-                width,
-                flat[place : place + size].reshape(tile),
-            )
-        )
+        offsets, name = flat[place : place + size].reshape(_trimmed(shape)), tensors[tensor][0]
+        found.append(Access(int(started[program]), steps[program], KINDS[kind], name, line, width, offsets))
         steps[program] += 1
         place += size
     return tuple(sorted(found, key=lambda access: (access.program, access.step)))
