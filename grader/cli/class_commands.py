@@ -339,9 +339,8 @@ def _write_gradebook(database: str, found: Sequence[Standing], assignment: str |
     """The same points that nbgrader's own autograde gives; lateness is nbgrader's business."""
     from grader.classroom.gradebook.scores import write_scores
 
-    for standing in found:
-        if standing.absent:
-            continue
+    handed_in = [standing for standing in found if not standing.absent]
+    for standing in handed_in:
         name = standing.assignment or assignment
         if not name:
             raise refuse(
@@ -358,7 +357,7 @@ def _write_gradebook(database: str, found: Sequence[Standing], assignment: str |
             )
         except Unusable as problem:
             raise refuse(f"{problem}; the verdicts and the report are safe") from None
-    errors.print(f"wrote the scores of {len(found)} hand-ins into {escape(database)}", soft_wrap=True)
+    errors.print(f"wrote the scores of {len(handed_in)} hand-ins into {escape(database)}", soft_wrap=True)
 
 
 def _titles(columns: Sequence[str]) -> Titles:

@@ -12,7 +12,7 @@ from grader.judging.rubric import load_rubric
 from grader.reporting.terminal import number
 from grader.sandbox import bubblewrap
 
-PYTHONS = ((3, 11), (3, 14))
+PYTHONS = ((3, 11), (3, 15))
 TRITONS = ((3, 6), (3, 10))
 OLDEST_TORCH = (2, 11)
 WITHOUT_SANDBOX = (
@@ -70,7 +70,7 @@ def _python() -> Check:
     found = f"{version[0]}.{version[1]} ({sys.executable})"
     if PYTHONS[0] <= version < PYTHONS[1]:
         return Check("Python", "ok", found)
-    return Check("Python", "limited", found, "tested with 3.11 and 3.12; use one of these if something fails")
+    return Check("Python", "limited", found, "supported from 3.11 to 3.14; use one of these if something fails")
 
 
 def _package(name: str, oldest: tuple[int, int], newest: tuple[int, int] | None) -> Check:

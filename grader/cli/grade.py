@@ -82,6 +82,16 @@ def grade(
         show(report, Terminal(highlight=False), every=every)
         if json_file or html_file:
             report = with_facts(report, submission, labs, options, built)
+        made: dict[Path, str] = {}
+        if json_file:
+            made[json_file] = json_text(document(report), indent=2) + "\n"
+        if junit_file:
+            made[junit_file] = junit(report)
+        if html_file:
+            from grader.pipeline.page_traffic import counted
+            from grader.reporting.page import page
+
+            made[html_file] = page(report, counted(report))
     except (typer.Exit, Unusable, ModuleNotFoundError):
         raise
     except KeyboardInterrupt:
@@ -95,15 +105,9 @@ def grade(
             soft_wrap=True,
         )
         raise typer.Exit(GRADER_FAILED) from None
-    if json_file:
-        write_whole(json_file, json_text(document(report), indent=2) + "\n")
-    if junit_file:
-        write_whole(junit_file, junit(report))
+    for file, text in made.items():
+        write_whole(file, text)
     if html_file:
-        from grader.pipeline.page_traffic import counted
-        from grader.reporting.page import page
-
-        write_whole(html_file, page(report, counted(report)))
         Terminal(highlight=False).print(f"Report with pictures: {escape(str(html_file))}", soft_wrap=True)
 
 

@@ -70,7 +70,8 @@ def trouble(report: LabReport) -> str:
 def draw(
     lab_id: str, text: str, lines: Sequence[tuple[str, int]], report: LabReport | None, device: Device, name: str
 ) -> str:
-    """The page of a verdict, None where the text holds no kernel; for a worker. Hidden cases show what they show in a batch."""
+    """The page of a verdict, as HTML; for a worker. report: None where the text holds no kernel. Hidden cases show what they show in a
+    batch."""
     source = read_text(lab_id, text, lines)
     if isinstance(source, Refusal) or report is None:
         refusal = source if isinstance(source, Refusal) else Refusal("not_graded", "there is no verdict yet")
