@@ -83,7 +83,7 @@ def _about_grid(
     if "returned" in sentence and isinstance(node, ast.FunctionDef):
         return f"{grid} has no return, expected a tuple of one to three ints", _returned(node), node
     if "positional argument" in sentence:
-        makers = (part for part in tree.body if isinstance(part, ast.FunctionDef | ast.Assign))
+        makers = (part for part in tree.body if isinstance(part, ast.FunctionDef | ast.Assign | ast.AnnAssign))
         made = next((part for part in makers if grid in unparsed(part)), node)
         return f"{grid} is called with M, N, K and meta", f"write def {grid}(M, N, K, meta):", made
     cause, step = _parts(sentence)
@@ -152,8 +152,10 @@ def _heuristic_node(tree: ast.Module, kernel: str, name: str) -> ast.AST | None:
 
 def _assigned(tree: ast.Module, name: str) -> ast.expr | None:
     for node in reversed(tree.body):
-        if isinstance(node, ast.Assign) and any(isinstance(t, ast.Name) and t.id == name for t in node.targets):
-            return node.value
+        if isinstance(node, ast.Assign | ast.AnnAssign):
+            targets = node.targets if isinstance(node, ast.Assign) else [node.target]
+            if any(isinstance(target, ast.Name) and target.id == name for target in targets):
+                return node.value
     return None
 
 

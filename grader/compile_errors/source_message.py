@@ -58,7 +58,8 @@ def _undefined(statement: ast.stmt, use: ast.AST, name: str, known: Iterable[str
 
 def _grid(statement: ast.stmt) -> str:
     """The name of the grid that a statement defines, if it defines one: W8A8_MM_grid."""
-    names = [part.id for part in getattr(statement, "targets", ()) if isinstance(part, ast.Name)]
+    targets = (*getattr(statement, "targets", ()), getattr(statement, "target", None))
+    names = [part.id for part in targets if isinstance(part, ast.Name)]
     return next((name for name in [getattr(statement, "name", ""), *names] if name.endswith("_grid")), "")
 
 
