@@ -90,17 +90,17 @@ def grade_class(folder: Path, out: Path, engine: Answering | None = None, roster
     """Grades the folder into `out`, every file of the class report."""
     out.mkdir(parents=True, exist_ok=True)
     pool: Any = PoolHere()
-    pages = Pages(pool, out, "secret")
     with Journal(out / "journal.sqlite") as journal:
+        pages = Pages(pool, out, "secret", journal)
 
         def receive(attempts: Sequence[Graded]) -> None:
             pages.draw(standing(attempts, Rules(), roster))
 
         outcome = run_batch(Plan(folder, LABS, SETUP, roster=roster), journal, pool, lambda: engine or Answering(), receive=receive)
-    found = standings(outcome.graded, Rules(), roster)
-    files = outcome.accounts(found)
-    write_exports(out, found, files=files)
-    pages.write(found, files)
+        found = standings(outcome.graded, Rules(), roster)
+        files = outcome.accounts(found)
+        write_exports(out, found, files=files)
+        pages.write(found, files)
     write_replies(out, found)
     return found
 

@@ -68,16 +68,11 @@ class Plan:
 
 @dataclass
 class _Work:
-    """One distinct kernel and what is known of it: its scored report, and what it was graded on."""
+    """One distinct kernel, what it was graded on, and once it is known its scored report, or why there is none."""
 
     source: KernelSource
     device: Device
-    report: LabReport | None = None
-    failure: str = ""
-
-    @property
-    def known(self) -> bool:
-        return self.report is not None or bool(self.failure)
+    outcome: LabReport | Refusal | None = None
 
 
 @dataclass
@@ -256,13 +251,13 @@ class _Run:
             work = self.works[key] = _Work(source, setup.device)
             if not grading:  # it has the verdict that it had
                 if before := journal.in_force(text):
-                    work.device, work.report = before[1], points_today(before[0].report, before[1])
+                    work.device, work.outcome = before[1], points_today(*before)
                 else:
-                    work.failure = NOT_CHOSEN
+                    work.outcome = Refusal("not_graded", NOT_CHOSEN)
                 continue
             known = None if self.plan.regrade else journal.get(key)
-            if known is not None and measured_for(known.report, tiers_of(work.device)):
-                work.report = points_today(known.report, work.device)
+            if known is not None and measured_for(known, tiers_of(work.device)):
+                work.outcome = points_today(known, work.device)
                 journal.use(text, key, work.device)
                 self._count("kernels", "known", "graded")
             else:
@@ -274,21 +269,21 @@ class _Run:
         work = self.works[event.key]
         try:
             if isinstance(event, Done):
-                kept = self.journal.put(event.key, replace(event.report, source=None)).report
+                self.journal.put(event.key, event.report)
                 self.journal.use(work_key(work.source), event.key, work.device)
-                work.report = points_today(kept, work.device)
+                work.outcome = points_today(event.report, work.device)
             else:
-                work.failure = event.reason
+                work.outcome = Refusal("not_graded", event.reason)
         except JournalFull:
             raise
         except Exception as error:  # a report that cannot be kept is that kernel's alone
-            work.failure = gave_up(error)
-        self._count("failed" if work.failure else "graded")
+            work.outcome = Refusal("not_graded", gave_up(error))
+        self._count("failed" if isinstance(work.outcome, Refusal) else "graded")
 
     def _collect(self) -> None:
         """Puts the hand-ins together whose last kernel is known now."""
         for key, read in self.read.items():
-            if key in self.graded or not all(self.works[work].known for work in read.keys.values()):
+            if key in self.graded or not all(self.works[work].outcome for work in read.keys.values()):
                 continue
             try:
                 graded = _graded(self.plan, read, self.works)
@@ -331,11 +326,12 @@ def _graded(plan: Plan, read: _Read, works: Mapping[str, _Work]) -> Graded:
     for lab_id, source in sources.items():
         if isinstance(source, Refusal):
             refusal, kernel = source, None
-        elif (report := (work := works[read.keys[lab_id]]).report) is None:
-            refusal, kernel = Refusal("not_graded", work.failure), source
+        elif isinstance(outcome := (work := works[read.keys[lab_id]]).outcome, Refusal):
+            refusal, kernel = outcome, source
         else:
-            labs[lab_id], device = placed(report, source), work.device
-            if report.status in ("crash", "timeout"):
+            assert outcome is not None
+            labs[lab_id], device = placed(outcome, source), work.device
+            if outcome.status in ("crash", "timeout"):
                 review.append(f"{lab_id}: {labs[lab_id].message}")
             continue
         if bonus_only and refusal.status == "not_attempted" and not get_lab(lab_id).bonus:

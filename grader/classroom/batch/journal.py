@@ -14,7 +14,7 @@ import os
 import sqlite3
 import time
 from collections.abc import Iterator
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from functools import cache
 from pathlib import Path
 from types import TracebackType
@@ -43,15 +43,6 @@ COLUMNS = {"verdict": 5, "in_force": 3, "setting": 2}
 
 class JournalFull(RuntimeError):
     """A verdict could not be written; the message says why. What was written before is safe."""
-
-
-@dataclass(frozen=True)
-class StoredVerdict:
-    """One lab of one source, graded."""
-
-    key: str
-    report: LabReport
-    graded_at: float
 
 
 ALL_CODE = (".py", ".toml", ".j2", ".css", ".js")
@@ -144,23 +135,19 @@ class Journal:
         self._database.close()
         self._lock.close()
 
-    def get(self, key: str) -> StoredVerdict | None:
+    def get(self, key: str) -> LabReport | None:
         """The verdict of this key; None when there is none, or none that is whole."""
         try:
-            asked = "SELECT report, digest, graded_at FROM verdict WHERE key = ?"
-            row = self._database.execute(asked, (key,)).fetchone()
-            whole = row is not None and digest_of(row[0]) == row[1]
-            return StoredVerdict(key, from_json(row[0]), row[2]) if whole else None
+            row = self._database.execute("SELECT report, digest FROM verdict WHERE key = ?", (key,)).fetchone()
+            return from_json(row[0]) if row and digest_of(row[0]) == row[1] else None
         except Exception:  # a row that this grader cannot read is a kernel to grade, not the end of a batch
             return None
 
-    def put(self, key: str, report: LabReport) -> StoredVerdict:
+    def put(self, key: str, report: LabReport) -> None:
         """Keeps a verdict; when this returns it is on the disk. Raises JournalFull when it is not."""
         text = to_json(report)
-        verdict = StoredVerdict(key, report, time.time())
-        row = (key, report.lab_id, verdict.graded_at, digest_of(text), text)
+        row = (key, report.lab_id, time.time(), digest_of(text), text)
         self._write("INSERT OR REPLACE INTO verdict VALUES (?, ?, ?, ?, ?)", row)
-        return verdict
 
     def use(self, work: str, key: str, device: Device) -> None:
         """Says that of this text this verdict is in force from now on, graded on `device`."""
@@ -168,7 +155,7 @@ class Journal:
         if self._database.execute("SELECT key, device FROM in_force WHERE work = ?", (work,)).fetchone() != row:
             self._write("INSERT OR REPLACE INTO in_force VALUES (?, ?, ?)", (work, *row))
 
-    def in_force(self, work: str) -> tuple[StoredVerdict, Device] | None:
+    def in_force(self, work: str) -> tuple[LabReport, Device] | None:
         """The verdict on this text that the class's files were last made from, whatever has changed since; None without one."""
         row = self._database.execute("SELECT key, device FROM in_force WHERE work = ?", (work,)).fetchone()
         verdict = self.get(row[0]) if row else None
@@ -200,9 +187,6 @@ class Journal:
     def remember(self, key: str, value: str) -> None:
         """Keeps what was found out. Raises JournalFull when it is not on the disk."""
         self._write("INSERT OR REPLACE INTO known VALUES (?, ?)", (key, value))
-
-    def __len__(self) -> int:
-        return int(self._database.execute("SELECT COUNT(*) FROM verdict").fetchone()[0])
 
     def _write(self, statement: str, row: tuple[Any, ...]) -> None:
         try:

@@ -40,7 +40,7 @@ class Pages:
     kernels are alike.
     """
 
-    def __init__(self, pool: WorkerPool, out: Path, secret: str, journal: Journal | None = None) -> None:
+    def __init__(self, pool: WorkerPool, out: Path, secret: str, journal: Journal) -> None:
         self._pool, self._folder, self._secret, self._journal = pool, out, secret, journal
         self._drawn: dict[str, tuple[str, Future[str] | None]] = {}
 
@@ -91,7 +91,7 @@ class Pages:
         """Begins to compare the kernels of a lab, unless the same were compared before; what it returns waits for the answer."""
         parts = _drawn_by(), stub_of(lab_id), lab_id, sorted(modules.items())
         key = digest_of(json.dumps(parts))
-        known = self._journal.recall(key) if self._journal else None
+        known = self._journal.recall(key)
         if known is not None:
             return partial(structured, known, Comparison)
         comparing = self._pool.submit(FIRST, similar_kernels, lab_id, modules, seconds=SHORT_SECONDS)
@@ -101,8 +101,7 @@ class Pages:
                 found = comparing.result()
             except WorkFailed as failure:
                 return Comparison((), (f"The kernels of a lab could not be compared: {failure}.",))
-            if self._journal:
-                self._journal.remember(key, unstructured(found, Comparison))
+            self._journal.remember(key, unstructured(found, Comparison))
             return found
 
         return compared

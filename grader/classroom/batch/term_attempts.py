@@ -31,7 +31,7 @@ def hand_ins(store: Store, journal: Journal, rules: Rules, roster: Roster, devic
         person = roster.by_login.get(attempt.login)
         share = rules.share(rules.days_late(_hand_in(attempt.login, Path(), attempt.submitted_at), person))
         known = journal.get(attempt.key) if attempt.key else None
-        points = points_today(known.report, device).points if known else math.inf
+        points = points_today(known, device).points if known else math.inf
         return share * (0.0 if attempt.state == "done" and not known else points), attempt.submitted_at
 
     def collected(folder: Path) -> Intake:

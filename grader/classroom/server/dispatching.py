@@ -113,9 +113,9 @@ class Dispatcher(threading.Thread):
         device = self.setup.device
         key = verdict_key(source, device, self.setup.secrets)
         known = self.journal.get(key)
-        if known is not None and measured_for(known.report, tiers_of(device)):
+        if known is not None and measured_for(known, tiers_of(device)):
             self.journal.use(work_key(source), self._counted_key(source), device)
-            self._end(attempt, known.report, source, key)
+            self._end(attempt, known, source, key)
         elif attempt.id in self.stages:
             self.stages[attempt.id] = "being graded"
             self._kernels.setdefault(key, []).append((attempt, source))
@@ -127,10 +127,11 @@ class Dispatcher(threading.Thread):
         source = self._kernels[event.key][0][1]
         report: LabReport | Refusal
         if isinstance(event, Done):
-            report = self.journal.put(event.key, replace(event.report, source=None)).report
+            report = event.report
+            self.journal.put(event.key, report)
             counted = self._counted_key(source)
             if self.journal.get(counted) is None:
-                self.journal.put(counted, replace(event.report, source=None, profile=()))
+                self.journal.put(counted, replace(report, profile=()))
             self.journal.use(work_key(source), counted, self.setup.device)
         elif event.key in self._cancelled and self._watching(event.key):  # somebody submitted it since
             self._cancelled.discard(event.key)

@@ -76,9 +76,8 @@ class Service:
         """A report's page, by the attempt's number and its verdict's key. Raises WorkFailed."""
         attempt = self.store.attempt(number)
         assert attempt is not None
-        verdict = self.journal.get(key) if key else None
+        report = self.journal.get(key) if key else None
         kernel = attempt.lab, *self.store.content(number)
-        report = verdict.report if verdict else None
         drawing: Future[str] = self.dispatcher.pool.submit(
             FIRST, draw, *kernel, report, self.setup.device, name, seconds=SHORT_SECONDS
         )

@@ -25,6 +25,7 @@ from grader.classroom.batch.exports import (
     write_exports,
 )
 from grader.classroom.batch.hand_in import HandIn
+from grader.classroom.batch.journal import Journal
 from grader.classroom.batch.marks import Rules
 from grader.classroom.batch.overview import in_numbers, numbers_of, pages
 from grader.classroom.batch.pages import Pages, page_address, page_name, statement
@@ -328,8 +329,8 @@ def class_pages(tmp_path_factory):
     found = standings([graded(hand_in(f"student{n}"), points=10.0 + n, ratio=1 + n / 10) for n in range(12)], Rules())
     look = ("a very " + "long " * 60 + "reason",)
     found[0] = replace(found[0], review=look)
-    with WorkerPool(1) as pool:
-        pages = Pages(pool, folder, "secret")
+    with WorkerPool(1) as pool, Journal(folder / "journal.sqlite") as journal:
+        pages = Pages(pool, folder, "secret", journal)
         for standing in found:
             pages.draw(standing)
         assert pages.write(found) == 12

@@ -54,9 +54,8 @@ def test_reports_survive_the_journal(tmp_path):
     with Journal(tmp_path / "journal.sqlite") as journal:
         journal.put("key", report())
     with Journal(tmp_path / "journal.sqlite") as journal:
-        kept = journal.get("key").report
+        kept = journal.get("key")
         assert journal.get("other") is None
-        assert len(journal) == 1
     assert to_json(kept) == to_json(report())
     assert np.array_equal(kept.error_maps[0].cells, np.eye(8))
     assert kept.configs[0].constants == report().configs[0].constants
@@ -126,7 +125,7 @@ def test_the_verdict_in_force_is_the_one_that_was_used_last(tmp_path):
         journal.use("work", "key 1.0", gpu)
     with Journal(tmp_path / "journal.sqlite") as journal:
         verdict, device = journal.in_force("work")
-        assert (verdict.report.correctness_points, device) == (1.0, gpu)
+        assert (verdict.correctness_points, device) == (1.0, gpu)
 
 
 def test_a_damaged_row_is_graded_again(tmp_path):
@@ -162,9 +161,9 @@ def test_a_damaged_file_is_put_aside_and_what_is_whole_is_kept(tmp_path, damage)
         assert "was damaged" in journal.notes[0]
         for number in range(200):
             verdict = journal.get(f"key {number}")
-            assert verdict is None or verdict.report.correctness_points == number
+            assert verdict is None or verdict.correctness_points == number
             used = journal.in_force(f"work {number}")
-            assert used is None or used[0].report.correctness_points == number
+            assert used is None or used[0].correctness_points == number
         journal.put("new", report())
         assert journal.get("new")
     assert len(list(tmp_path.glob("journal.sqlite.damaged-*"))) >= 1
@@ -206,7 +205,7 @@ try:
 except JournalFull as full:
     print(full)
 assert kept > 5
-assert all(journal.get(f"key {number}").report.correctness_points == number for number in range(kept))
+assert all(journal.get(f"key {number}").correctness_points == number for number in range(kept))
 print("kept", kept)
 """
     script = tmp_path / "fill.py"

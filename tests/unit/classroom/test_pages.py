@@ -14,6 +14,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from grader.classroom.batch.exports import canvas_csv, grades_csv, moodle_csv
+from grader.classroom.batch.journal import Journal
 from grader.classroom.batch.marks import Rules
 from grader.classroom.batch.pages import Pages, page_address, statement
 from grader.classroom.batch.standing import standings
@@ -30,7 +31,8 @@ RIGHT = {f"w8a8_{name}": posed("w8a8", question, "Ann").answer for name, questio
 
 def drawn(folder, found) -> int:
     pool: Any = PoolHere()
-    return Pages(pool, folder, "secret").write(found)
+    with Journal(folder / "journal.sqlite") as journal:
+        return Pages(pool, folder, "secret", journal).write(found)
 
 
 def words(text: str) -> str:
