@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, replace
@@ -92,31 +92,29 @@ def everything_below(root: Path) -> list[Came]:
 def with_unread_named(hand_ins: Sequence[HandIn], came: Iterable[Came]) -> list[HandIn]:
     """The hand-ins, each saying which sources and archives of it are not graded: what lies deeper, or beside the sources."""
     claims = Claims(hand_ins)
-    unread: dict[str, list[tuple[Path, str]]] = {}
+    unread = defaultdict[str, dict[Path, str]](dict)
     for one in came:
         if (path := one.path) is None or one.systems or not may_be_work(path):
             continue
         for hand_in in claims.owners(path):
-            told = (
-                hand_in.refused
-                or hand_in.failed
-                or path in claims.taken[hand_in.key]
-                or path in claims.left[hand_in.key]
-            )
+            told = hand_in.refused or hand_in.failed or path in hand_in.taken or path in hand_in.left
             # what is there instead of sources has been told
             opened = is_source(path) or is_archive(path) or hand_in.taken
             if opened and not told and not (hand_in.platform == "clone" and _is_no_work(path, hand_in)):
-                unread.setdefault(hand_in.key, []).append(
-                    (path, f"{one.name} was not read: {why_unread(path, others=bool(hand_in.taken))}")
-                )
+                why = why_unread(path, others=bool(hand_in.taken))
+                unread[hand_in.key][path] = f"{one.name} was not read: {why}"
     found = []
     for hand_in in hand_ins:
-        left = unread.get(hand_in.key, [])
-        rest = len(left) - FEW
-        more = (f"{rest} more file{' was' if rest == 1 else 's were'} not read",) if rest > 0 else ()
-        notes = (*hand_in.notes, *(why for _, why in left[:FEW]), *more)
-        found.append(replace(hand_in, left=(*hand_in.left, *left), notes=notes))
+        left = unread[hand_in.key]
+        found.append(replace(hand_in, left={**hand_in.left, **left}).noting(*first_of([*left.values()], FEW)))
     return found
+
+
+def first_of(unread: Sequence[str], most: int) -> list[str]:
+    """Of sentences on files that were not read the first, and how many there are more."""
+    rest = len(unread) - most
+    more = [f"{rest} more file{' was' if rest == 1 else 's were'} not read"] if rest > 0 else []
+    return [*unread[:most], *more]
 
 
 def with_ungraded_named(came: Iterable[Came], graded: Iterable[Graded], labs: Iterable[str]) -> list[Came]:
@@ -127,8 +125,11 @@ def with_ungraded_named(came: Iterable[Came], graded: Iterable[Graded], labs: It
     unread = {one.hand_in.key: _unread(one) for one in graded}
     found = []
     for one in came:
+        if one.path is None:
+            found.append(one)
+            continue
         owners = claims.owners(one.path)
-        if one.path and any(hand_in.platform == "clone" for hand_in in owners) and is_given_out(one.path):
+        if any(hand_in.platform == "clone" for hand_in in owners) and is_given_out(one.path):
             found.append(replace(one, instead=AS_GIVEN))
             continue
         owners = [hand_in for hand_in in owners if one.path in hand_in.taken]
@@ -146,26 +147,24 @@ def _unread(graded: Graded) -> list[str]:
     ]
 
 
-def _is_about(text: str, path: Path | None, hand_in: HandIn) -> bool:
+def _is_about(text: str, path: Path, hand_in: HandIn) -> bool:
     """Whether a sentence on a hand-in is about this file of it: it has no other, or the sentence has one of its names."""
-    found = named(path.name) if path else None
-    return path is not None and (
-        len(hand_in.taken) == 1 or path.name in text or (found is not None and found.file in text)
-    )
+    found = named(path.name)
+    return len(hand_in.taken) == 1 or path.name in text or (found is not None and found.file in text)
 
 
-def _instead(path: Path | None, read: Sequence[Mapping[str, Path]], asked: AbstractSet[str]) -> tuple[Fate, str] | None:
+def _instead(path: Path, read: Sequence[Mapping[str, Path]], asked: AbstractSet[str]) -> tuple[Fate, str] | None:
     """What became of a file that was read, and why, where none of its kernels is graded: all were read from other files, or not asked for.
 
     read: from which file each lab's kernel was, for each owner.
     """
-    kernels = kernels_in([path]) if path and read and is_source(path) else set()
-    if path and kernels and begun_in([path]) - {lab.kernel for lab in all_labs().values()}:
+    kernels = kernels_in([path]) if read and is_source(path) else set()
+    if kernels and begun_in([path]) - {lab.kernel for lab in all_labs().values()}:
         return None  # answers, of which the first file need not be the only one
     others = set[str]()
     for lab_id, other in (each for files in read for each in files.items()):
         if get_lab(lab_id).kernel in kernels:
-            if path is None or are_alike(path, other):
+            if are_alike(path, other):
                 return None
             others.add(other.name)
     if others:
@@ -181,12 +180,11 @@ def account(came: Iterable[Came], hand_ins: Sequence[HandIn], standings: Sequenc
         counts = standing.graded
         outcomes[counts.hand_in.key] = "not graded" if counts.earned.points is None else "graded"
     for one in came:
-        student, fate, reason = "", *_nobodys(one, claims)
-        if one.path not in claims.read and (owners := claims.owners(one.path)):
-            mine = [(hand_in.student, *_fate(one, hand_in, claims, outcomes)) for hand_in in owners]
-            student, fate, reason = min(mine, key=lambda each: FATES.index(each[1]))
-            if fate == "graded" and one.instead:
-                fate, reason = one.instead
+        owners = [] if one.path in claims.read else claims.owners(one.path)
+        fates = [(owner.student, *_fate(one, owner, outcomes)) for owner in owners] or [("", *_nobodys(one, claims))]
+        student, fate, reason = min(fates, key=lambda each: FATES.index(each[1]))
+        if fate == "graded" and one.instead:
+            fate, reason = one.instead
         found.append(Accounted(one.name, fate, student, reason))
     return found
 
@@ -194,14 +192,13 @@ def account(came: Iterable[Came], hand_ins: Sequence[HandIn], standings: Sequenc
 def tally(found: Sequence[Accounted]) -> str:
     """The count, such as "24 files: 22 graded, 1 superseded, 1 not recognised"."""
     counts = Counter(one.fate for one in found)
-    assert sum(counts.values()) == len(found)
     return f"{len(found)} {'file' if len(found) == 1 else 'files'}: " + ", ".join(
         f"{counts[fate]} {fate}" for fate in FATES if counts[fate]
     )
 
 
 class Claims:
-    """Which hand-in a file belongs to, and what that hand-in says of it. read: what only tells names and times."""
+    """Which hand-in a file belongs to. read: what only tells names and times."""
 
     def __init__(self, hand_ins: Sequence[HandIn]) -> None:
         self._holders: dict[Path, list[HandIn]] = {}
@@ -209,8 +206,6 @@ class Claims:
             for path in hand_in.holds:
                 self._holders.setdefault(path, []).append(hand_in)
         self.read = {path for hand_in in hand_ins for path in hand_in.read}
-        self.taken = {hand_in.key: set(hand_in.taken) for hand_in in hand_ins}
-        self.left = {hand_in.key: dict(hand_in.left) for hand_in in hand_ins}
 
     def owners(self, path: Path | None) -> list[HandIn]:
         """The hand-ins that a file belongs to: several where people submitted together."""
@@ -230,14 +225,14 @@ def _nobodys(one: Came, claims: Claims) -> tuple[Fate, str]:
     return ("unreadable", one.reason) if one.reason else ("not recognised", unlisted)
 
 
-def _fate(one: Came, hand_in: HandIn, claims: Claims, outcomes: Mapping[str, Fate]) -> tuple[Fate, str]:
+def _fate(one: Came, hand_in: HandIn, outcomes: Mapping[str, Fate]) -> tuple[Fate, str]:
     """What became of a file of a hand-in, and why."""
-    outcome, left = outcomes.get(hand_in.key, "not asked for"), claims.left[hand_in.key]
+    outcome = outcomes.get(hand_in.key, "not asked for")
     clone, path = hand_in.platform == "clone", one.path or Path()
-    untouched = clone and path not in left and any(given.exists() for given in _as_given(path, hand_in))
+    untouched = clone and path not in hand_in.left and any(given.exists() for given in _as_given(path, hand_in))
     if untouched and one.instead == AS_GIVEN:
         return AS_GIVEN
-    if path in claims.taken[hand_in.key]:
+    if path in hand_in.taken:
         return outcome, "the grader came to no verdict" if outcome == "not graded" else ""
     if one.systems:
         return "of a system", ""
@@ -248,7 +243,7 @@ def _fate(one: Came, hand_in: HandIn, claims: Claims, outcomes: Mapping[str, Fat
     if untouched:
         return AS_GIVEN
     elsewhere = f"lies in none of {', '.join(PLACES)}"
-    return "left out", left.get(path) or (
+    return "left out", hand_in.left.get(path) or (
         elsewhere if clone and is_source(path) else "is not a .py, .ipynb or .zip file"
     )
 

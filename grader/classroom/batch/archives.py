@@ -53,10 +53,6 @@ SPARE_BYTES = 256 << 20
 """Unpacking leaves this much of the disk to the journal and the report."""
 
 
-class UnusableArchive(ValueError):
-    """An archive that cannot be read at all; the message is one sentence."""
-
-
 class NotUnpacked(ValueError):
     """One entry of an archive that is left out; the message says why."""
 
@@ -74,11 +70,11 @@ class RefusedMember:
     damaged: bool = False
 
 
-def unpack_if_readable(archive: Path, target: Path, max_bytes: int) -> list[RefusedMember] | UnusableArchive:
+def unpack_if_readable(archive: Path, target: Path, max_bytes: int) -> list[RefusedMember] | UnreadableFile:
     """`unpack` for another process: an archive that cannot be read is an answer, not an error."""
     try:
         return unpack(archive, target, max_bytes)
-    except UnusableArchive as problem:
+    except UnreadableFile as problem:
         return problem
 
 
@@ -86,7 +82,7 @@ def unpack(archive: Path, target: Path, max_bytes: int = MAX_TOTAL_BYTES) -> lis
     """Writes the archive's files below `target`; returns the entries that were refused.
 
     A refused entry never costs its neighbours: path traversal, links, devices, bombs and damaged data are left out
-    one by one. Raises UnusableArchive when there is no reading it, DiskFull when there is no room.
+    one by one. Raises UnreadableFile when there is no reading it, DiskFull when there is no room.
     """
     refused: list[RefusedMember] = []
     deadline = time.monotonic() + SECONDS * max(1.0, max_bytes / MAX_STUDENT_BYTES)
@@ -110,12 +106,10 @@ def unpack(archive: Path, target: Path, max_bytes: int = MAX_TOTAL_BYTES) -> lis
                     refused.append(RefusedMember(member.filename, why, isinstance(error, DAMAGE)))
             late = f"is one of {len(members)} files, and only the first {MAX_FILES} were unpacked"
             refused += [RefusedMember(_name(member), late) for member in members[MAX_FILES:] if not member.is_dir()]
-    except (DiskFull, UnreadableFile) as error:
-        if isinstance(error, DiskFull):
-            raise
-        raise UnusableArchive(str(error)) from None
+    except (DiskFull, UnreadableFile):
+        raise
     except Exception as error:  # zipfile raises a dozen kinds for what is no archive
-        raise UnusableArchive(
+        raise UnreadableFile(
             f"{archive.name} is not a readable zip archive ({in_brief(error)}); download it again, or ask for a new one"
         ) from None
     return refused

@@ -10,7 +10,7 @@ from functools import partial
 from pathlib import Path
 
 from grader.classroom.batch.accounts import Accounted, Came, account, with_ungraded_named
-from grader.classroom.batch.archives import MAX_STUDENT_BYTES, RefusedMember, UnusableArchive, unpack_if_readable
+from grader.classroom.batch.archives import MAX_STUDENT_BYTES, RefusedMember, unpack_if_readable
 from grader.classroom.batch.engine import Done, Engine, EngineFailed, Failed, Reached, Starter
 from grader.classroom.batch.exports import rehearse
 from grader.classroom.batch.hand_in import HandIn
@@ -29,7 +29,7 @@ from grader.judging.rubric import Tiers, load_rubric, load_tiers
 from grader.judging.scoring import refused
 from grader.labs import get_lab
 from grader.model import Device, KernelSource, LabReport, Refusal, Report
-from grader.plain_files import in_brief
+from grader.plain_files import UnreadableFile, in_brief
 from grader.unusable import Unusable
 
 POLL_SECONDS = 0.25
@@ -140,7 +140,7 @@ def _unpack(pool: WorkerPool, archive: Path, target: Path, max_bytes: int) -> li
     """Unpacks in a process that can be killed, and that dies alone."""
     seconds = SHORT_SECONDS if max_bytes <= MAX_STUDENT_BYTES else TASK_SECONDS
     answer = pool.submit(FIRST, unpack_if_readable, archive, target, max_bytes, seconds=seconds, light=True).result()
-    if isinstance(answer, UnusableArchive):
+    if isinstance(answer, UnreadableFile):
         raise answer
     return answer
 

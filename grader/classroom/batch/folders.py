@@ -11,7 +11,6 @@ import itertools
 import os
 import re
 import shutil
-import stat
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -21,7 +20,6 @@ from grader.classroom.batch.archives import (
     MAX_FILE_BYTES,
     MAX_STUDENT_BYTES,
     RefusedMember,
-    UnusableArchive,
     notes_on,
 )
 from grader.classroom.batch.begun import begun_in, is_work, kernels_in
@@ -49,7 +47,7 @@ Unpack = Callable[[Path, Path, int], list[RefusedMember]]
 """Unpacks an archive into a folder, at most so many bytes, as `archives.unpack` does."""
 
 Part = tuple[Path, str]
-"""A file, and the name that its student gave it, or a sentence on it."""
+"""A file, and the name that its student gave it."""
 
 
 @dataclass(frozen=True)
@@ -80,7 +78,7 @@ class Unpacking:
         by_time = archives if ordered else sorted(archives, key=lambda archive: -archive.lstat().st_mtime_ns)
         chosen, others = by_time[:MAX_ARCHIVES], by_time[MAX_ARCHIVES:]
         why = f"{len(archives)} archives were handed in, only the newest {MAX_ARCHIVES} were unpacked"
-        folder, left, notes = self.fresh(name), [(one, why) for one in others], [why] if others else []
+        folder, left, notes = self.fresh(name), dict.fromkeys(others, why), [why] if others else []
         unpacked: dict[Path, Path] = {}
         for number, archive in enumerate(chosen):
             label = archive.stem[:40].replace("_", " ") + archive.suffix  # which no platform could have given
@@ -89,10 +87,10 @@ class Unpacking:
             try:
                 notes += notes_on(archive.name, self.unpack(archive, target, self.room // len(chosen)))
                 unpacked[archive] = target
-            except UnusableArchive as error:
-                left.append((archive, str(error)))
+            except UnreadableFile as error:
+                left[archive] = str(error)
                 notes.append(str(error))
-        return Sources(folder, (), tuple(left), tuple(notes), unpacked)
+        return Sources(folder, (), left, tuple(notes), unpacked)
 
 
 @dataclass(frozen=True)
@@ -104,7 +102,7 @@ class Sources:
 
     root: Path | None = None
     files: tuple[Path, ...] = ()
-    left: tuple[Part, ...] = ()
+    left: Mapping[Path, str] = field(default_factory=dict)
     notes: tuple[str, ...] = ()
     unpacked: Mapping[Path, Path] = field(default_factory=dict)
 
@@ -116,17 +114,11 @@ class Sources:
 def children(folder: Path) -> list[Path]:
     """What a folder holds, hidden entries and what unpackers leave behind excepted, up to a limit; nothing of one that cannot be read,
     which `everything_below` tells."""
-    found = []
     try:
-        for child in folder.iterdir():
-            if child.name.startswith((".", "__MACOSX", "__pycache__")):
-                continue
-            found.append(child)
-            if len(found) >= MAX_LISTED:
-                break
+        shown = (child for child in folder.iterdir() if not child.name.startswith((".", "__MACOSX", "__pycache__")))
+        return sorted(itertools.islice(shown, MAX_LISTED))
     except OSError:
         return []
-    return sorted(found)
 
 
 def is_folder(path: Path) -> bool:
@@ -165,15 +157,12 @@ def gathered(chosen: Sequence[Part], opened: Sources, unpacking: Unpacking, name
     found = Sources(next(iter(roots), None), tuple(file for file, _ in chosen))
     if chosen and (copy or len(roots) > 1 or any(file.name != own or not _is_plain(file) for file, own in chosen)):
         found = copied(chosen[:MAX_LISTED], unpacking.fresh(name))
-    left, notes = found.left + opened.left, opened.notes + found.notes
-    return replace(found, left=left, notes=notes, unpacked=opened.unpacked)
+    left = {**found.left, **opened.left}
+    return replace(found, left=left, notes=opened.notes + found.notes, unpacked=opened.unpacked)
 
 
 def _is_plain(file: Path) -> bool:
-    try:
-        return stat.S_ISREG(file.lstat().st_mode)
-    except OSError:
-        return False
+    return os.path.isfile(file) and not os.path.islink(file)
 
 
 def sources_by_level(folders: Sequence[Path], parts: Sequence[Part] = ()) -> tuple[list[list[Part]], list[Path]]:
@@ -310,7 +299,7 @@ def without_work(file: Path) -> bool:
 def copied(files: Iterable[Part], folder: Path) -> Sources:
     """Copies plain files into a folder, each under the name beside it; what has work before what has none."""
     taken: list[Path] = []
-    left: list[Part] = []
+    left: dict[Path, str] = {}
     known, searched = set[str](), 0
     for file, name in sorted(files, key=lambda part: without_work(part[0])):
         target = folder / _fitting("", Path(name).name)
@@ -327,20 +316,20 @@ def copied(files: Iterable[Part], folder: Path) -> Sources:
                 target = next(one for one in named if not one.exists())
         try:
             if file.is_symlink():
-                left.append((file, f"{file.name} is a link and was left out"))
+                left[file] = f"{file.name} is a link and was left out"
             elif file.stat().st_size > MAX_FILE_BYTES:
-                left.append((file, f"{file.name} has more than {MAX_FILE_BYTES >> 20} MB and was left out"))
+                left[file] = f"{file.name} has more than {MAX_FILE_BYTES >> 20} MB and was left out"
             elif target.exists():
-                left.append((file, again))
+                left[file] = again
             else:
                 with opened_plain(file) as source, target.open("wb") as copy:
                     shutil.copyfileobj(source, copy)
                 taken.append(file)
         except UnreadableFile as error:
-            left.append((file, str(error)))
+            left[file] = str(error)
         except PermissionError as error:
-            left.append((file, unreadable(file, error)))
-    return Sources(folder if taken else None, tuple(taken), tuple(left), tuple(why for _, why in left))
+            left[file] = unreadable(file, error)
+    return Sources(folder if taken else None, tuple(taken), left, tuple(left.values()))
 
 
 def _fitting(beginning: str, name: str) -> str:

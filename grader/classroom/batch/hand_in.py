@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 from pathlib import Path
 from typing import Self
@@ -39,8 +40,8 @@ class HandIn:
     name: str = ""
     email: str = ""
     holds: tuple[Path, ...] = ()
-    taken: tuple[Path, ...] = ()
-    left: tuple[tuple[Path, str], ...] = ()
+    taken: frozenset[Path] = frozenset()
+    left: Mapping[Path, str] = field(default_factory=dict)
     read: tuple[Path, ...] = ()
     reply: str = ""
     by_disk: bool = False

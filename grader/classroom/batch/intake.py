@@ -17,12 +17,11 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from grader.classroom.batch.accounts import Came, everything_below, with_unread_named
+from grader.classroom.batch.accounts import Came, everything_below, first_of, with_unread_named
 from grader.classroom.batch.archives import (
     MAX_STUDENT_BYTES,
     MAX_TOTAL_BYTES,
     RefusedMember,
-    UnusableArchive,
     notes_on,
     place_of,
     unpack,
@@ -71,7 +70,7 @@ from grader.classroom.batch.platforms import Named, named, why_unread_name
 from grader.classroom.batch.times import committed, modified, moment, timestamp
 from grader.classroom.batch.workers import WorkFailed
 from grader.labs import all_labs
-from grader.plain_files import in_brief, opened_plain
+from grader.plain_files import UnreadableFile, in_brief, opened_plain
 from grader.reading.files import is_source
 from grader.unusable import Unusable
 
@@ -426,19 +425,20 @@ def _with_sources(hand_in: HandIn, found: Sources, top: Sequence[Path]) -> HandI
     archive_by_file = {file: found.archive_of(file) for file in found.files}
     own = [file for file, archive in archive_by_file.items() if archive is None]
     used = [archive for archive in found.unpacked if archive in archive_by_file.values()]
-    left = [(one, f"{one.name} was opened, and nothing in it is graded") for one in found.unpacked if one not in used]
-    beside = [] if own else [one for one in top if not one.is_symlink()]
-    left += [(one, f"{one.name} holds no work; what is in an archive is graded") for one in beside]
-    told = [why for one, why in left if one in beside and not without_work(one)]
-    hand_in = replace(hand_in, path=found.root or hand_in.path, taken=(*own, *used), left=(*found.left, *left))
+    unused = {one: f"{one.name} was opened, and nothing in it is graded" for one in found.unpacked if one not in used}
+    top = [] if own else [one for one in top if not one.is_symlink()]
+    beside = {one: f"{one.name} holds no work; what is in an archive is graded" for one in top}
+    told = [why for one, why in beside.items() if not without_work(one)]
+    taken, left = frozenset((*own, *used)), {**found.left, **unused, **beside}
+    hand_in = replace(hand_in, path=found.root or hand_in.path, taken=taken, left=left)
     return hand_in.noting(*found.notes, *told[:FEW], *_unread_in(found))
 
 
-def _unread_in(found: Sources) -> tuple[str, ...]:
+def _unread_in(found: Sources) -> list[str]:
     """What may be work in a hand-in's archives and is not graded, a sentence each; of a repository nothing is left over."""
     if any(is_repository(place) for file in found.files if found.archive_of(file) for place in file.parents):
-        return ()
-    told = {*found.files, *(path for path, _ in found.left)}
+        return []
+    told = {*found.files, *found.left}
     left = [
         f"{archive.name}/{one.name} was not read: {why_unread(one.path)}"
         for archive, at in found.unpacked.items()
@@ -449,7 +449,7 @@ def _unread_in(found: Sources) -> tuple[str, ...]:
         and may_be_work(one.path)
         and not without_work(one.path)
     ]
-    return (*left[:FEW], *([f"{len(left) - FEW} more files were not read"] if len(left) > FEW else []))
+    return first_of(left, FEW)
 
 
 # ---------------------------------------------------------------- the archive of a class
@@ -475,7 +475,7 @@ def _archive(path: Path, unpacking: Unpacking, asked: str | None) -> tuple[list[
     top = unpacking.fresh(path.stem)
     try:
         refused = unpacking.unpack(path.resolve(), top, MAX_TOTAL_BYTES)
-    except UnusableArchive as error:
+    except UnreadableFile as error:
         raise Unusable(str(error)) from None
     if damaged := [one for one in refused if one.damaged]:
         raise DamagedArchive(path, damaged)

@@ -54,5 +54,5 @@ def hand_ins(store: Store, journal: Journal, rules: Rules, roster: Roster, devic
 
 
 def _hand_in(login: str, place: Path, submitted_at: float) -> HandIn:
-    taken = tuple(sorted(place.glob("*.py"))) if place.name else ()
+    taken = frozenset(place.glob("*.py") if place.name else ())
     return HandIn(login, "", login, place, datetime.fromtimestamp(submitted_at, UTC), holds=(place,), taken=taken)

@@ -15,10 +15,10 @@ import pytest
 
 from grader.classroom.batch import archives, begun, folders
 from grader.classroom.batch.accounts import Claims
-from grader.classroom.batch.archives import UnusableArchive, unpack
+from grader.classroom.batch.archives import unpack
 from grader.classroom.batch.folders import ROOT
 from grader.classroom.batch.intake import collect as take_in
-from grader.plain_files import opened_plain
+from grader.plain_files import UnreadableFile, opened_plain
 from grader.unusable import Unusable
 from tests.deliveries import delivered
 
@@ -76,7 +76,7 @@ def test_of_several_assignments_nobody_in_no_folder_is_lost(tmp_path):
     write(tmp_path, "gradebook.db")
     (root / "eve").mkdir()
     found = collect(root, tmp_path / "w")
-    assert [(one.assignment, one.taken) for one in found if one.student == "eve"] == [("kernels", ()), ("other", ())]
+    assert [(one.assignment, one.taken) for one in found if one.student == "eve"] == [("kernels", frozenset()), ("other", frozenset())]
     (fay,) = [one for one in found if one.student == "fay"]
     assert (fay.assignment, len(fay.taken), fay.refused) == ("", 1, "")
     assert fay.notes == ("in no assignment's folder, so graded by itself; if it is for one of them, move it into kernels or other",)
@@ -284,7 +284,7 @@ def test_damaged_entries_and_no_archive_at_all(tmp_path):
     assert (tmp_path / "out" / "second.py").exists()
     assert not (tmp_path / "out" / "first.py").exists()
     (tmp_path / "text.zip").write_text("not a zip")
-    with pytest.raises(UnusableArchive, match="not a readable zip"):
+    with pytest.raises(UnreadableFile, match="not a readable zip"):
         unpack(tmp_path / "text.zip", tmp_path / "nowhere")
 
 
@@ -484,7 +484,7 @@ def test_nothing_hides_work(tmp_path, beside, place):
     ann = by_student(delivered(tmp_path / "class", files), tmp_path)["ann"]
     graded = [file.read_text(encoding="utf-8") for file in Path(ann.path).iterdir() if file.suffix == ".py"]
     assert kernel_of("ann") in graded
-    claimed = {path.name for path in ann.taken} | {path.name for path, _ in ann.left}
+    claimed = {path.name for path in ann.taken} | {path.name for path in ann.left}
     assert {Path(name).name for name in (place, *beside)} <= claimed
 
 
