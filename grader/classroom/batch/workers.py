@@ -80,7 +80,7 @@ class WorkerPool:
         self._tasks: queue.PriorityQueue[_Task] = queue.PriorityQueue()
         self._numbers = itertools.count()
         self._closing = threading.Event()
-        self._alone = _Alone()
+        self._entering, self._room = threading.Lock(), threading.Semaphore(size)
         self._forks = light and threading.active_count() == 1
         method = ("fork" if self._forks else "spawn") if light else "forkserver"
         self._processes = [Supervised(_serve, light, method=method) for _ in range(size)]
@@ -152,12 +152,22 @@ class WorkerPool:
                         task.future.set_exception(failure)
         process.stop()
 
+    @contextlib.contextmanager
+    def _entered(self, *, alone: bool) -> Iterator[None]:
+        """All processes may work at once, or one alone: work that killed its process twice may have been short of memory."""
+        places = len(self._processes) if alone else 1
+        with self._entering:  # whoever waits for all places lets nobody else take one
+            for _ in range(places):
+                self._room.acquire()
+        try:
+            yield
+        finally:
+            self._room.release(places)
+
     def _call(self, process: Supervised, task: _Task) -> Any:
         for attempt in range(1, ATTEMPTS + 1):
-            if self._closing.is_set():
-                break
             try:
-                with self._alone.entered(alone=attempt == ATTEMPTS):
+                with self._entered(alone=attempt == ATTEMPTS):
                     if self._closing.is_set():
                         break
                     fine, answer = process.ask((task.function, task.arguments), task.seconds)
@@ -176,29 +186,6 @@ class WorkerPool:
                 return answer
             raise WorkFailed(f"the grader failed on it ({answer}); grade it by itself")
         raise WorkFailed(given_up(ATTEMPTS))
-
-
-class _Alone:
-    """Many may be inside at once, or one alone: work that killed its process twice may have been short of memory."""
-
-    def __init__(self) -> None:
-        self._changed = threading.Condition()
-        self._inside = 0
-        self._wanted = 0
-
-    @contextlib.contextmanager
-    def entered(self, *, alone: bool) -> Iterator[None]:
-        with self._changed:
-            self._wanted += alone
-            self._changed.wait_for(lambda: not self._inside if alone else not self._wanted)
-            self._inside += 1
-        try:
-            yield
-        finally:
-            with self._changed:
-                self._inside -= 1
-                self._wanted -= alone
-                self._changed.notify_all()
 
 
 def given_up(deaths: int) -> str:
