@@ -13,7 +13,7 @@ from grader.classroom.batch.engine import CANCELLED, Done, EngineFailed, Event, 
 from grader.classroom.batch.tasks import Setup, build_for_gpu, grade_on_cpu, judge
 from grader.classroom.batch.workers import FIRST, LATER, WorkerPool
 from grader.model import KernelBundle, KernelSource, LabReport, Refusal
-from grader.pipeline.grading import GpuRun
+from grader.pipeline.grading import GpuRun, run_on_gpu
 
 
 class LocalEngine:
@@ -100,7 +100,6 @@ class LocalEngine:
 
     def _drive(self, gpu: int) -> None:
         """One GPU's thread: runs bundle after bundle, judges none."""
-        from grader.pipeline.grading import run_on_gpu
         from grader.running.cuda import CudaRunner, RunnerFailed
 
         setup = self._setup

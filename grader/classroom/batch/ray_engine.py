@@ -20,7 +20,7 @@ from grader.classroom.batch.engine import CANCELLED, Done, EngineFailed, Event, 
 from grader.classroom.batch.tasks import Setup, build_for_gpu, grade_on_cpu, judge
 from grader.classroom.batch.workers import ATTEMPTS, NICE, given_up
 from grader.gpu.devices import gpus
-from grader.model import Device, KernelBundle, KernelSource, Refusal
+from grader.model import Device, KernelBundle, KernelSource, LabReport, Refusal
 from grader.pipeline.grading import GpuRun, run_on_gpu
 from grader.plain_files import in_brief
 from grader.sandbox import bubblewrap
@@ -35,10 +35,9 @@ PACKAGE_ROOT = Path(__file__).parents[3]
 
 @dataclass
 class _Kernel:
-    """A kernel on its way: the answers it waits for, and how often processes died on it."""
+    """A kernel on its way: what it was built to, what a GPU answered, and how often processes died on it."""
 
     source: KernelSource
-    stage: str = "cpu"
     built: KernelBundle | Refusal | None = None
     run: GpuRun | None = None
     deaths: int = 0
@@ -190,11 +189,11 @@ class RayEngine:
             self._ready.append(Failed(key, CANCELLED))
             return
         kernel = self._kernels[key]
-        if kernel.stage == "gpu":
+        if isinstance(kernel.built, KernelBundle) and kernel.run is None:
             self._queue.append(key)
             self._feed()
             return
-        if kernel.stage == "judge":
+        if kernel.built is not None:
             reference = self._judge.remote(self._shared, kernel.source, kernel.built, kernel.run)
         else:
             first = self._build if self._setup.device.kind == "cuda" else self._grade
@@ -230,13 +229,13 @@ class RayEngine:
             reason = (str(error).strip().splitlines() or [type(error).__name__])[-1][:300]
             self._ready.append(Failed(key, f"the grader failed on this kernel ({reason}); grade it by itself"))
             return
-        if kernel.stage == "judge" or self._setup.device.kind == "cpu":
+        if isinstance(answer, LabReport):
             self._ready.append(Done(key, answer))
             return
-        if kernel.stage == "gpu":
+        if isinstance(answer, GpuRun):
             self._ready.append(Reached(key, "ran"))
-            kernel.stage, kernel.run = "judge", answer
+            kernel.run = answer
         else:
             self._ready.append(Reached(key, "built"))
-            kernel.stage, kernel.built = "judge" if isinstance(answer, Refusal) else "gpu", answer
+            kernel.built = answer
         self._start(key)
