@@ -19,8 +19,7 @@ from grader.classroom.batch.engine import Done, Event
 from grader.classroom.batch.exports import write_exports
 from grader.classroom.batch.journal import Journal
 from grader.classroom.batch.marks import Rules
-from grader.classroom.batch.pages import Pages, page_name
-from grader.classroom.batch.replies import write_replies
+from grader.classroom.batch.pages import Pages, page_name, write_replies
 from grader.classroom.batch.standing import Graded, Standing, standing, standings
 from grader.classroom.batch.tasks import Setup
 from grader.classroom.batch.workers import WorkFailed

@@ -322,7 +322,7 @@ def _progress(progress: BatchProgress, seconds: float, on_gpu: bool) -> Text:
 def _publish(out: Path, found: Sequence[Standing], pages: Pages, titles: Titles, files: Sequence[Accounted]) -> int:
     """Writes the class's files and says how many pages of feedback were drawn."""
     from grader.classroom.batch.exports import write_exports
-    from grader.classroom.batch.replies import write_replies
+    from grader.classroom.batch.pages import write_replies
 
     try:
         write_exports(out, found, titles, files)

@@ -104,13 +104,8 @@ def to_review(rows: Sequence[Row]) -> list[tuple[str, list[Row]]]:
     return sorted(found.items(), key=lambda entry: len(entry[1]))
 
 
-def pseudonym(standing: Standing, secret: str) -> str:
-    """The same for a student in every run; without the secret it leads to no name."""
-    return pseudonym_of(standing.student, secret)
-
-
 def pseudonym_of(student: str, secret: str) -> str:
-    """The pseudonym of a login; the course server's board has the same."""
+    """The same for a login in every run, and on the course server's board; without the secret it leads to no name."""
     return f"kernel-{hmac.digest(secret.encode(), student.encode('utf-8', 'surrogatepass'), 'sha256').hex()[:8]}"
 
 
@@ -218,7 +213,7 @@ def pages(
 
     files: what became of each that came in; those that are nobody's need a look, on the instructor's page.
     """
-    numbers = numbers_of(standings, lambda standing: pseudonym(standing, secret))
+    numbers = numbers_of(standings, lambda standing: pseudonym_of(standing.student, secret))
     names = _names(standings)
     rows = [Row(standing, address(standing), _tags(standing)) for standing in standings]
     fast = [lab.lab_id for lab in numbers.labs if lab.leaders]

@@ -1,9 +1,15 @@
-"""The pages of a class: of feedback, one a student, and those of the whole class (overview.py). What did not change is not drawn again."""
+"""The pages of a class: of feedback, one a student, and those of the whole class (overview.py). What did not change is not drawn again.
+
+Those of feedback go back as archives through the platform that the hand-ins came from. Canvas's and Moodle's re-upload find the student by
+what the downloaded file's name began with. Canvas wants the number of an attachment there, so what was typed into Canvas has no way back;
+Moodle takes a file in the folder that it had packed.
+"""
 
 from __future__ import annotations
 
 import hashlib
 import json
+import os
 import re
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future
@@ -14,6 +20,7 @@ from pathlib import Path
 
 from markupsafe import escape
 
+from grader.authoring.archive import write_archive
 from grader.classroom.batch import overview
 from grader.classroom.batch.accounts import Accounted
 from grader.classroom.batch.journal import Journal, code_digest, digest_of
@@ -45,11 +52,9 @@ class Pages:
         self._drawn: dict[str, tuple[str, Future[str] | None]] = {}
 
     def draw(self, standing: Standing) -> None:
-        """Begins a student's page, unless the file there is made of the same."""
-        if standing.absent:
-            return
+        """Begins the page of a student who handed in something, unless the file there is made of the same."""
         fast = any(lab.speed_points for lab in standing.labs.values())
-        board = overview.pseudonym(standing, self._secret) if fast else ""
+        board = overview.pseudonym_of(standing.student, self._secret) if fast else ""
         report, stated = standing.graded.report, statement(standing, board)
         made_of = digest(report, stated)
         place = self._folder / page_address(standing)
@@ -67,15 +72,15 @@ class Pages:
         """
         (self._folder / "feedback").mkdir(exist_ok=True)
         comparisons = [self._comparison(*lab) for lab in overview.modules(standings).items()]
-        for standing in standings:
+        present = [standing for standing in standings if not standing.absent]
+        for standing in present:
             self.draw(standing)
         drawn = 0
-        for standing in standings:
-            drawing = None if standing.absent else self._drawn[standing.key][1]
-            if drawing is not None:
+        for standing in present:
+            if drawing := self._drawn[standing.key][1]:
                 write_whole(self._folder / page_address(standing), _text(drawing, standing))
                 drawn += 1
-        pages = {page_name(standing) for standing in standings if not standing.absent}
+        pages = set(map(page_name, present))
         for former in (self._folder / "feedback").glob("*.html"):
             if former.name not in pages and _is_made_of(former, ""):
                 former.unlink()
@@ -144,6 +149,25 @@ def page_address(standing: Standing) -> str:
     return f"feedback/{page_name(standing)}"
 
 
+def write_replies(out: Path, standings: Sequence[Standing]) -> dict[str, int]:
+    """Writes feedback_canvas.zip and feedback_moodle.zip for hand-ins that came from there; returns how many pages each holds."""
+    written = {}
+    for platform in ("canvas", "moodle"):
+        pages = {}
+        for one in standings:
+            reply = one.graded.hand_in.reply if one.graded.hand_in.platform == platform else ""
+            if reply:  # what was unpacked with another encoding has the platform's number still
+                name = os.fsencode(reply).decode("utf-8", "replace") + "feedback.html"
+                pages[name] = (out / page_address(one)).read_bytes()
+        name = f"feedback_{platform}.zip"
+        if pages:
+            write_archive(out / name, pages)
+            written[name] = len(pages)
+        else:
+            (out / name).unlink(missing_ok=True)
+    return written
+
+
 def _text(drawing: Future[str], standing: Standing) -> str:
     try:
         return drawing.result()
@@ -160,9 +184,8 @@ def digest(report: Report, stated: MarkStatement) -> str:
     """Of all that a page of feedback shows, and of all that draws it."""
     found = hashlib.sha256(_drawn_by().encode())
     parts = [repr((report.submission, report.device, report.seed, report.seconds, report.notes, stated))]
-    for (
-        lab
-    ) in report.labs.values():  # the source by its file's name: what was unpacked lies in another folder in every run
+    for lab in report.labs.values():
+        # the source by its file's name: what was unpacked lies in another folder in every run
         source = lab.source and replace(lab.source, path=Path(lab.source.path.name))
         parts.append(f"{to_json(lab)}{source!r}")
     for part in parts:

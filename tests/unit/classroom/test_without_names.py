@@ -12,9 +12,8 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from grader.classroom.batch.hand_in import HandIn
 from grader.classroom.batch.marks import Rules
-from grader.classroom.batch.overview import numbers_of, pages, pseudonym
+from grader.classroom.batch.overview import numbers_of, pages, pseudonym_of
 from grader.classroom.batch.pages import page_address
 from grader.classroom.batch.similarity import Comparison, Group, Link
 from grader.classroom.batch.standing import Graded, standings
@@ -108,5 +107,4 @@ def test_the_page_for_everybody_is_the_same_whatever_the_names_are(without_pictu
 
 def test_a_pseudonym_needs_the_secret():
     """Who knows every login cannot try them all; and a student keeps the pseudonym from run to run."""
-    ann = standings([graded(HandIn("ann", "", "ann.py", hand_in().path))], Rules())[0]
-    assert pseudonym(ann, "one") == pseudonym(ann, "one") != pseudonym(ann, "other")
+    assert pseudonym_of("ann", "one") == pseudonym_of("ann", "one") != pseudonym_of("ann", "other")
