@@ -179,7 +179,7 @@ def batch(
         raise typer.Exit(INTERRUPTED) from None
     summary(found, frozenset(only or ()), out, drawn, time.monotonic() - started)
     say_what_became_of(files, out)
-    for sentence in (unknown_times(found, rules), times_of_files(found, rules)):
+    for sentence in (unknown_times(found, rules), times_of_files(found)):
         if sentence:
             note(sentence)
     if gradebook:

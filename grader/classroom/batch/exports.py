@@ -46,7 +46,6 @@ def write_exports(
     out: Path, standings: Sequence[Standing], titles: Titles | None = None, files: Sequence[Accounted] = ()
 ) -> None:
     """Writes grades.csv, canvas.csv, moodle.csv, files.csv, grades.jsonl and junit.xml into `out`."""
-    titles = titles or Titles()
     reports = [replace(one.graded.report, submission=one.key.removesuffix("/")) for one in standings if not one.absent]
     texts = {
         "grades.csv": grades_csv(standings),

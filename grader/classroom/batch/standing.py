@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
@@ -35,27 +35,19 @@ class Graded:
     answers: Mapping[str, Answers] = field(default_factory=dict)
     files: Mapping[str, Path] = field(default_factory=dict)
 
-    @property
-    def ungraded(self) -> tuple[str, ...]:
-        """The labs that the grader came to no verdict on."""
-        return tuple(lab_id for lab_id, lab in self.report.labs.items() if lab.status == "not_graded")
-
     @cached_property
     def questions(self) -> dict[str, dict[str, MarkedAnswer]]:
         """The questions with numbers of the labs whose answers were handed in, by lab and name."""
         return marked(self.answers)
 
     @property
-    def answered(self) -> list[MarkedAnswer]:
-        """Those of the course's labs: what bonus labs ask is told, and counts in nobody's sum."""
-        bonus = {lab_id for lab_id, lab in self.report.labs.items() if lab.bonus}
-        return [answer for lab_id, lab in self.questions.items() if lab_id not in bonus for answer in lab.values()]
-
-    @property
     def earned(self) -> Earned:
-        """Its points. None where a lab was not graded: a sum without it would be less than what was earned."""
-        report, asked = self.report, self.answered
-        unknown = {report.labs[lab_id].bonus for lab_id in self.ungraded}
+        """Its points. None where a lab was not graded: a sum without it would be less than what was earned. What bonus labs ask is told,
+        and counts in nobody's sum."""
+        report = self.report
+        bonus = {lab_id for lab_id, lab in report.labs.items() if lab.bonus}
+        asked = [answer for lab_id, lab in self.questions.items() if lab_id not in bonus for answer in lab.values()]
+        unknown = {lab.bonus for lab in report.labs.values() if lab.status == "not_graded"}
         return Earned(
             points=None if False in unknown or not self.hand_in.place else report.points,
             possible=report.max_points,
@@ -119,7 +111,7 @@ class Standing:
         return found
 
 
-def standings(graded: Iterable[Graded], rules: Rules, roster: Roster | None = None) -> list[Standing]:
+def standings(graded: Sequence[Graded], rules: Rules, roster: Roster | None = None) -> list[Standing]:
     """One for each student and assignment, in order of their names; with a roster also for those who handed in nothing.
 
     Raises Unusable for corrections by hand that may be meant for another assignment.
@@ -131,12 +123,12 @@ def standings(graded: Iterable[Graded], rules: Rules, roster: Roster | None = No
     assignments = sorted({assignment for _, assignment in groups})
     if len(assignments) > 1 and any(person.corrected for person in roster.people):
         raise Unusable(MIXED.format(roster.name, ", ".join(assignments)))
-    device = next((one.report.device for attempts in groups.values() for one in attempts), None)
-    if device is not None:
-        for person in roster.people:
-            for assignment in assignments:
-                nothing = Graded(HandIn(person.login, assignment, "", Path()), Report("", device, None, {}))
-                groups.setdefault((person.login, assignment), [nothing])
+    for person in roster.people:
+        for assignment in assignments:
+            nothing = Graded(
+                HandIn(person.login, assignment, "", Path()), Report("", graded[0].report.device, None, {})
+            )
+            groups.setdefault((person.login, assignment), [nothing])
     found = [standing(attempts, rules, roster) for _, attempts in sorted(groups.items())]
     return _with_borrowed_names(found, roster) if roster else found
 
@@ -213,19 +205,13 @@ def _names_written(standing: Standing) -> set[str]:
     return {answers.student for answers in standing.graded.answers.values() if answers.student}
 
 
-def times_of_files(found: Sequence[Standing], rules: Rules) -> str:
+def times_of_files(found: Sequence[Standing]) -> str:
     """The sentence on hand-ins that --due counts late by when their file on this disk was last changed; empty where there are none."""
-    late = [
-        one
-        for one in found
-        if not one.absent
-        and one.mark.days_late
-        and one.graded.hand_in.by_disk
-        and one.mark.handed_in == one.graded.hand_in.submitted
-    ]
-    if rules.due is None or not late:
+    by_disk = [one for one in found if one.graded.hand_in.by_disk]
+    late = sum(bool(one.mark.days_late and one.mark.handed_in == one.graded.hand_in.submitted) for one in by_disk)
+    if not late:
         return ""
-    what = "1 hand-in is" if len(late) == 1 else f"{len(late)} hand-ins are"
+    what = "1 hand-in is" if late == 1 else f"{late} hand-ins are"
     return f"{what} late by when the file was last changed, which copying sets anew: give handed_in in a roster, or no --due"
 
 

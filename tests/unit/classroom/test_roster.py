@@ -195,10 +195,10 @@ def test_unknown_lateness_is_said(roster):
     assert unknown_times(found, rules) == "2 hand-ins have no known time: --due has no effect on them", "ben's is in the roster"
     assert [one.mark.days_late for one in found[:3]] == [None, 1, None]
     assert unknown_times(found, Rules()) == ""
-    assert times_of_files(found, rules) == ""
+    assert times_of_files(found) == ""
     by_disk = [graded(replace(hand_in(name), submitted=DUE + timedelta(days=3), by_disk=True)) for name in ("ann", "cat")]
-    assert times_of_files(standings(by_disk, rules), rules).startswith("2 hand-ins are late by when the file was last changed")
-    assert times_of_files(standings(by_disk, Rules()), Rules()) == ""
+    assert times_of_files(standings(by_disk, rules)).startswith("2 hand-ins are late by when the file was last changed")
+    assert times_of_files(standings(by_disk, Rules())) == ""
     late = replace(hand_in("ann", platform="canvas", number="90000"), submitted=None, late=True)
     ann = standings([graded(late)], rules, roster)[0]
     assert ann.mark.days_late is None, "late by Canvas's word, within the extension or not"
