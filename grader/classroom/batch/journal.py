@@ -13,7 +13,7 @@ import json
 import os
 import sqlite3
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import asdict
 from functools import cache
 from pathlib import Path
@@ -59,27 +59,26 @@ OF_THE_CLASS = ("classroom/batch/verdicts.py", "classroom/hidden_cases.py")
 @cache
 def grader_digest(root: Path = Path(__file__).parents[2]) -> str:
     """The digest of the grader's own code, as far as a verdict depends on it. Some 10 ms, once a process."""
-    found = hashlib.sha256()
-    for path in sorted(path for path in root.rglob("*") if path.suffix in (".py", ".toml")):
-        name = path.relative_to(root).as_posix()
-        if name.startswith(SCORING) or path.name in OF_NOTEBOOKS:
-            continue
-        if name.split("/")[0] not in WITHOUT_A_SAY or name in OF_THE_CLASS:
-            found.update(f"{name}\0{digest_of(path.read_text(encoding='utf-8'))}\0".encode())
-    return found.hexdigest()
+    return _digest_of_files(root, _has_a_say)
 
 
 @cache
 def code_digest(root: Path = Path(__file__).parents[2]) -> str:
     """The digest of the grader's own code, tables and templates, what gives points apart: what is cheap to find out anew depends on it."""
-    files = {path.relative_to(root).as_posix(): path for path in sorted(root.rglob("*")) if path.suffix in ALL_CODE}
-    return digest_of(
-        "\0".join(
-            f"{name}\0{path.read_text(encoding='utf-8')}"
-            for name, path in files.items()
-            if not name.startswith(SCORING)
-        )
-    )
+    return _digest_of_files(root, lambda name: name.endswith(ALL_CODE) and not name.startswith(SCORING))
+
+
+def _has_a_say(name: str) -> bool:
+    """Whether verdicts depend on a file of grader/."""
+    parts = name.split("/")
+    if not name.endswith((".py", ".toml")) or parts[-1] in OF_NOTEBOOKS or name.startswith(SCORING):
+        return False
+    return parts[0] not in WITHOUT_A_SAY or name in OF_THE_CLASS
+
+
+def _digest_of_files(root: Path, chosen: Callable[[str], bool]) -> str:
+    names = sorted(name for path in root.rglob("*") if chosen(name := path.relative_to(root).as_posix()))
+    return digest_of("\0".join(f"{name}\0{(root / name).read_text(encoding='utf-8')}" for name in names))
 
 
 def verdict_key(source: KernelSource, device: Device, secrets: Secrets) -> str:
