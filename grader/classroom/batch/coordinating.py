@@ -215,21 +215,17 @@ class _Run:
         except Exception as error:  # a kernel that cannot be sent on is its student's alone
             read.content, read.keys = Refusal("not_graded", gave_up(error)), {}
         self._count("read")
-        self.listen(self.progress)
         self.step(0.0)
 
     def step(self, seconds: float) -> None:
         """Takes what the engine has to tell within some seconds, and puts the hand-ins together whose last kernel is known now."""
-        waits = seconds > 0
         while (event := self.engine.next_event(seconds)) is not None:
-            seconds, waits = 0.0, False
+            seconds = 0.0
             if isinstance(event, Reached):
                 self._count(event.stage)
             else:
                 self._conclude(event)
-            self.listen(self.progress)
-        if waits:
-            self.listen(self.progress)
+        self.listen(self.progress)
         self._collect()
 
     def _count(self, *stages: str) -> None:

@@ -156,9 +156,9 @@ def _require_sandbox(setup: Setup) -> None:
 
 def judge(setup: Setup, source: KernelSource, built: KernelBundle | Refusal, run: GpuRun | None) -> LabReport:
     """One lab's report from what the GPU showed, and from what the interpreter sees of memory, here."""
-    if isinstance(built, Refusal) or run is None:
-        assert isinstance(built, Refusal)
-        return _decided(refused(setup.lab(source.lab_id), built, source, gpu=True))
+    if isinstance(built, Refusal):
+        return refused(setup.lab(source.lab_id), built, source, gpu=True)
+    assert run is not None
     hung = any(outcome.status == "timeout" for outcome in run.outcomes)
     seconds = min(setup.case_seconds, HUNG_SECONDS) if hung else setup.case_seconds
     options = GradeOptions(setup.device, jobs=setup.jobs, confined=True, case_seconds=seconds)
