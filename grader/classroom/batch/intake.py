@@ -290,7 +290,7 @@ def _of_platform(group: Sequence[tuple[Named, Path]]) -> tuple[HandIn, list[Part
 def _student(whole: HandIn, assignments: Assignments, unpacking: Unpacking) -> list[HandIn]:
     """A folder named after a student is one hand-in, whatever is in it, or one for each of its folders that is an assignment."""
     of_git = os.path.lexists(whole.path / ".git")
-    if not whole.platform and (of_git or is_repository(whole.path)):
+    if of_git or is_repository(whole.path):
         whole = replace(whole, platform="clone", submitted=committed(whole.path) if of_git else None)
         if of_git and whole.submitted is None:
             whole = whole.noting(NO_COMMIT.format(whole.place))
@@ -372,9 +372,7 @@ def _listed(whole: HandIn, unpacking: Unpacking) -> list[HandIn]:
 # ---------------------------------------------------------------- what is graded of it
 
 
-def _chosen(
-    hand_in: HandIn, unpacking: Unpacking, folders: Sequence[Path] = (), parts: Sequence[Part] = ()
-) -> list[HandIn]:
+def _chosen(hand_in: HandIn, unpacking: Unpacking, folders: Sequence[Path], parts: Sequence[Part] = ()) -> list[HandIn]:
     """The hand-in that folders are, or files that lie among others': its topmost sources with work in them, else what is in its archives,
     else its topmost sources.
 
@@ -505,7 +503,7 @@ def _with_lost(
     entries: dict[int, list[RefusedMember]] = defaultdict(list)
     for entry, place in lost:
         first = folder / place.relative_to(folder).parts[0]
-        name = named(first.name, platform) if platform else named(first.name)
+        name = named(first.name, platform)
         who = (_composed(name.student), name.number) if name else (first.stem if first == place else first.name, "")
         number = next((of_place[one] for one in (place, *place.parents) if one in of_place), of_student.get(who))
         if number is None:

@@ -60,10 +60,10 @@ class Named:
     reply: str
 
 
-def named(name: str, *platforms: Platform) -> Named | None:
-    """What a platform's name for a file or folder says; None for a name that is no platform's, or none of these."""
+def named(name: str, of: Platform = "") -> Named | None:
+    """What a platform's name for a file or folder says; None for a name that is no platform's. of: this one alone; "" any."""
     for platform, pattern in NAME_PATTERNS:
-        if (not platforms or platform in platforms) and (found := re.fullmatch(pattern, name, re.DOTALL)):
+        if of in ("", platform) and (found := re.fullmatch(pattern, name, re.DOTALL)):
             parts = defaultdict(str, found.groupdict(""))
             file, typed, number, code = (parts[part] for part in ("file", "typed", "number", "code"))
             of_moodle = platform == "moodle"
