@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import mmap
 import os
 import shutil
 import stat
@@ -42,9 +43,6 @@ MAX_PATH_BYTES = 2000
 CHUNK_BYTES = 1 << 20
 UTF8 = 0x800
 """The bit of a header that says that its name is UTF-8."""
-
-END_BYTES = 22 + 0xFFFF
-"""Where the end of a zip archive's directory is written: its record, and the longest comment."""
 
 DAMAGE = (zipfile.BadZipFile, zlib.error, EOFError)
 """What reading an entry raises whose bytes are not those that were packed."""
@@ -128,22 +126,16 @@ def _without_encodings(file: BinaryIO) -> BinaryIO:
     copy = tempfile.TemporaryFile()  # noqa: SIM115
     file.seek(0)
     shutil.copyfileobj(file, copy)
-    size = copy.tell()
-    copy.seek(max(0, size - END_BYTES))
-    tail = copy.read()
-    end = tail.rindex(b"PK\x05\x06")
-    count, length = struct.unpack("<HI", tail[end + 10 : end + 16])
-    place = max(0, size - END_BYTES) + end - length
-    for _ in range(count):
-        copy.seek(place)
-        header = copy.read(46)
-        offset = struct.unpack("<I", header[42:46])[0]
-        for flags in (place + 8, offset + 6):
-            copy.seek(flags)
-            value = struct.unpack("<H", copy.read(2))[0]
-            copy.seek(flags)
-            copy.write(struct.pack("<H", value & ~UTF8))
-        place += 46 + sum(struct.unpack("<HHH", header[28:34]))
+    copy.flush()
+    with mmap.mmap(copy.fileno(), 0) as data:
+        end = data.rfind(b"PK\x05\x06")  # of the directory, where it and its length are told
+        count, length = struct.unpack_from("<HI", data, end + 10)
+        place = end - length
+        for _ in range(count):
+            offset = struct.unpack_from("<I", data, place + 42)[0]
+            for flags in (place + 8, offset + 6):
+                data[flags + 1] &= ~(UTF8 >> 8)
+            place += 46 + sum(struct.unpack_from("<HHH", data, place + 28))
     return cast("BinaryIO", copy)
 
 

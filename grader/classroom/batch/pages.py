@@ -196,13 +196,7 @@ def digest(report: Report, stated: MarkStatement) -> str:
 @cache
 def _drawn_by() -> str:
     """The grader's own code and templates, and the packages that draw."""
-    text = [code_digest()]
-    for package in DRAWN_BY:
-        try:
-            text.append(f"{package} {metadata.version(package)}")
-        except metadata.PackageNotFoundError:
-            text.append(f"no {package}")
-    return digest_of("\0".join(text))
+    return digest_of("\0".join([code_digest(), *(f"{package} {metadata.version(package)}" for package in DRAWN_BY)]))
 
 
 def _is_made_of(path: Path, made_of: str) -> bool:

@@ -57,20 +57,19 @@ def committed(clone: Path) -> datetime | None:
     try:
         commit = _head(clone / ".git")
         with tempfile.TemporaryDirectory() as place:
-            subprocess.run(
-                ["git", "init", "-q", "--bare", place], check=True, timeout=GIT_SECONDS, capture_output=True, env=_GIT
-            )
-            found = subprocess.run(
-                ["git", f"--git-dir={place}", "cat-file", "commit", commit],
-                env={**_GIT, "GIT_OBJECT_DIRECTORY": str((clone / ".git" / "objects").resolve())},
-                timeout=GIT_SECONDS,
-                check=True,
-                capture_output=True,
-            )
-        line = re.search(rb"^committer .* (\d{1,12}) [+-]\d{4}$", found.stdout.partition(b"\n\n")[0], re.MULTILINE)
+            _git("init", "-q", "--bare", place)
+            objects = str((clone / ".git" / "objects").resolve())
+            found = _git(f"--git-dir={place}", "cat-file", "commit", commit, GIT_OBJECT_DIRECTORY=objects)
+        line = re.search(rb"^committer .* (\d{1,12}) [+-]\d{4}$", found.partition(b"\n\n")[0], re.MULTILINE)
         return datetime.fromtimestamp(int(line[1]), UTC) if line else None
     except (OSError, ValueError, OverflowError, subprocess.SubprocessError):
         return None
+
+
+def _git(*arguments: str, **variables: str) -> bytes:
+    """What git prints; variables: of its environment. Raises OSError or subprocess.SubprocessError."""
+    command, environment = ["git", *arguments], {**_GIT, **variables}
+    return subprocess.run(command, check=True, timeout=GIT_SECONDS, capture_output=True, env=environment).stdout
 
 
 def _head(folder: Path) -> str:
