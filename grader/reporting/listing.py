@@ -42,10 +42,6 @@ class Listing:
         first = max(0, min(at - ABOVE, len(self.lines) - EXCERPT))
         return self.lines[first : first + EXCERPT]
 
-    def anchor(self, at: int) -> str:
-        """The anchor of a line of the module; "" for one that was left out."""
-        return self.lines[at - 1].anchor if at <= len(self.lines) else ""
-
 
 def listing(source: KernelSource, lab_id: str) -> Listing:
     """The lab's source."""

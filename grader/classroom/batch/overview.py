@@ -19,7 +19,6 @@ from grader.compile_errors import headline
 from grader.diagnosis.catalogue import title
 from grader.model import LabReport
 from grader.reporting import page as html
-from grader.reporting.templates import templates
 
 HERE = Path(html.__file__).parent
 LEADERS = 20
@@ -279,5 +278,7 @@ def _rendered(template: str, script: str, **values: object) -> str:
     style = (HERE / "page.css").read_text(encoding="utf-8") + (HERE / "class.css").read_text(encoding="utf-8")
     hashes = {"style_hash": html.security_digest(style), "script_hash": html.security_digest(script)}
     return (
-        templates(HERE, headline=headline).get_template(template).render(style=style, script=script, **hashes, **values)
+        html.templates(HERE, headline=headline)
+        .get_template(template)
+        .render(style=style, script=script, **hashes, **values)
     )

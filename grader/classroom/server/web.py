@@ -21,7 +21,6 @@ from grader.classroom.server.dispatching import DRAINING, PAUSED
 from grader.classroom.server.service import COOKIE, Mine, Using, Whoever, from_here, holder, member, service_of
 from grader.classroom.server.store import HOUR, Member
 from grader.reporting import page as html
-from grader.reporting.templates import templates
 
 HERE = Path(__file__).parent
 SESSION_SECONDS = 12 * 3600
@@ -162,7 +161,7 @@ def sign_in(sentence: str = "") -> str:
 
 @cache
 def _templates() -> Environment:
-    return templates(HERE, moment=lambda seconds: datetime.fromtimestamp(seconds, UTC).strftime("%Y-%m-%d %H:%M"))
+    return html.templates(HERE, moment=lambda seconds: datetime.fromtimestamp(seconds, UTC).strftime("%Y-%m-%d %H:%M"))
 
 
 def _page(template: str, title: str, who: Member | None, **values: object) -> str:
