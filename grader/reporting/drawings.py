@@ -10,13 +10,7 @@ from grader.reporting import pictures
 def tiers(lab: LabReport) -> pictures.Picture | None:
     """A bar for each timed case; None where nothing was timed."""
     timed = _timed(lab)
-    if not timed:
-        return None
-    bars = []
-    for test in timed:
-        ratio, low, high = (float(test.metrics[name]) for name in ("ratio", "ratio_low", "ratio_high"))
-        bars.append(pictures.SpeedBar(test.name, ratio, low, high, tuple(test.metrics["tiers"])))
-    return pictures.speed_tiers(bars)
+    return pictures.speed_tiers(timed) if timed else None
 
 
 def roofline(report: Report, lab: LabReport) -> pictures.Picture | None:

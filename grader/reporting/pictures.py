@@ -12,12 +12,13 @@ import io
 import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import cycle, pairwise
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import torch
 
-from grader.model import NEAR_BOUNDS, ErrorMap, Verdict
+from grader.model import NEAR_BOUNDS, ErrorMap, TestResult, Verdict
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -26,10 +27,9 @@ if TYPE_CHECKING:
 ORANGE, SKY, GREEN, BLUE, VERMILLION, PURPLE = "#e69f00", "#56b4e9", "#009e73", "#0072b2", "#d55e00", "#cc79a7"
 BLACK, SILVER = "#000000", "#bdbdc2"
 INK, PAPER, FAINT = "#1c1c21", "#fdfdfe", "#8b8b95"
-DARK = {INK: "#e6e6ea", PAPER: "#1d1d22", FAINT: "#8b8b95"}
-"""What the three colours that follow the reader's setting become in the dark."""
+FOLLOWING = {INK: ("--ink", "#e6e6ea"), PAPER: ("--paper", "#1d1d22"), FAINT: ("--faint", "#8b8b95")}
+"""The colours that follow the reader's setting: what they are called in SVG, and what they become in the dark."""
 
-VARIABLES = {INK: "--ink", PAPER: "--paper", FAINT: "--faint"}
 STYLE: Any = {
     "font.size": 9.0,
     "axes.titlesize": 9.5,
@@ -77,10 +77,10 @@ class Picture:
             FigureCanvasSVG(self.figure).print_svg(out, metadata={"Date": None, "Creator": None})
         text = out.getvalue()
         text = text[text.index("<svg") :]
-        for colour, variable in VARIABLES.items():
+        for colour, (variable, _) in FOLLOWING.items():
             text = text.replace(colour, f"var({variable}, {colour})")
-        light = "".join(f"{variable}:{colour};" for colour, variable in VARIABLES.items())
-        dark = "".join(f"{variable}:{DARK[colour]};" for colour, variable in VARIABLES.items())
+        light = "".join(f"{variable}:{colour};" for colour, (variable, _) in FOLLOWING.items())
+        dark = "".join(f"{variable}:{colour};" for variable, colour in FOLLOWING.values())
         style = f"<style>svg{{{light}}}@media(prefers-color-scheme:dark){{svg{{{dark}}}}}</style>"
         return re.sub(r"(<svg[^>]*>)", lambda match: match[1] + style, text, count=1)
 
@@ -112,7 +112,6 @@ def composed(height: float, draw: Callable[[Figure], None], alt: str, width: flo
     with matplotlib.rc_context(STYLE):
         figure = Figure(figsize=(width, height), layout="constrained")
         draw(figure)
-        _plain_logarithms(figure)
         engine = figure.get_layout_engine()
         assert engine is not None
         engine.execute(figure)
@@ -120,19 +119,19 @@ def composed(height: float, draw: Callable[[Figure], None], alt: str, width: flo
     return Picture(figure, alt)
 
 
-def _plain_logarithms(figure: Figure) -> None:
-    """Ticks of logarithmic axes as plain numbers: matplotlib writes them as mathematics, which is not parsed here."""
-    from matplotlib.ticker import LogFormatter, LogFormatterSciNotation
+def _logarithmic(axes: Axes) -> None:
+    """Logarithmic axes, ticks as plain numbers: matplotlib writes them as mathematics, which is not parsed here."""
+    from matplotlib.ticker import LogFormatter
 
     class Plain(LogFormatter):
         def __call__(self, x: float, pos: int | None = None) -> str:
             return f"{x:g}" if super().__call__(x, pos) else ""
 
-    for axis in (axis for axes in figure.axes for axis in (axes.xaxis, axes.yaxis)):
-        if isinstance(axis.get_major_formatter(), LogFormatterSciNotation):
-            axis.set_major_formatter(Plain())
-        if isinstance(axis.get_minor_formatter(), LogFormatterSciNotation):
-            axis.set_minor_formatter(Plain())
+    axes.set_xscale("log")
+    axes.set_yscale("log")
+    for axis in (axes.xaxis, axes.yaxis):
+        axis.set_major_formatter(Plain())
+        axis.set_minor_formatter(Plain())
 
 
 def one_line(title: str) -> str:
@@ -186,7 +185,6 @@ def error_map(errors: ErrorMap) -> Picture:
     from matplotlib.patches import Patch
 
     wrong, total = wrong_tiles(errors)
-    shape = f"Y [{errors.M}, {errors.N}]"
     title = f"{errors.case}, config {errors.config}: {errors.wrong} of {errors.M * errors.N} elements wrong"
     if errors.tile:
         title += f",\n{len(wrong)} of {total} tiles ({errors.tile[0]} x {errors.tile[1]})"
@@ -222,10 +220,10 @@ def error_map(errors: ErrorMap) -> Picture:
         axes.figure.legend(handles=handles, loc="outside lower center", ncols=2)
 
     words = ", ".join(f"{count} {label}" for label, _, count in counted if count)
-    where = (
-        f" {len(wrong)} of {total} tiles of {errors.tile[0]} x {errors.tile[1]} are affected." if errors.tile else ""
-    )
-    return _draw(height + 0.4, draw, f"Error map of {shape} in case {errors.case}: {words}.{where}")
+    alt = f"Error map of Y [{errors.M}, {errors.N}] in case {errors.case}: {words}."
+    if errors.tile:
+        alt += f" {len(wrong)} of {total} tiles of {errors.tile[0]} x {errors.tile[1]} are affected."
+    return _draw(height + 0.4, draw, alt)
 
 
 def values(name: str, got: torch.Tensor, expected: torch.Tensor, wrong: torch.Tensor, at: tuple[int, int]) -> Picture:
@@ -240,14 +238,8 @@ def values(name: str, got: torch.Tensor, expected: torch.Tensor, wrong: torch.Te
             axes.text(left, -0.3, title, color=INK)
             for row, column in np.ndindex(rows, columns):
                 lettered(axes, left + column + 0.5, row + 0.5, f"{tile[row, column].item():.3g}", color=BLACK)
-        axes.set(
-            xlim=(0, 2 * columns + 0.5),
-            ylim=(rows, -0.8),
-            xticks=[],
-            ylabel="row",
-            yticks=[n + 0.5 for n in range(rows)],
-        )
-        axes.set_yticklabels([str(at[0] + row) for row in range(rows)])
+        axes.set(xlim=(0, 2 * columns + 0.5), ylim=(rows, -0.8), xticks=[], ylabel="row")
+        axes.set_yticks([row + 0.5 for row in range(rows)], [str(at[0] + row) for row in range(rows)])
         axes.spines[["left", "bottom"]].set_visible(False)
         axes.tick_params(length=0)
 
@@ -368,31 +360,27 @@ def quantisation(row: torch.Tensor, scale: float, *, bits: int = 8, name: str = 
 
 def bsr_pattern(crow: torch.Tensor, col: torch.Tensor, K: int, *, block: int = 32) -> Picture:
     """Which blocks of W [N, K] are present, row pointers beside them. crow: int [N/block + 1]; col: int [nnz]."""
-    pointers, columns = [int(value) for value in crow], col.long().cpu().numpy()
+    pointers, columns = crow.tolist(), col.tolist()
     rows, width = len(pointers) - 1, K // block
+    blocks = [end - start for start, end in pairwise(pointers)]
     present = np.zeros((rows, width))
-    for row in range(rows):
-        present[row, columns[pointers[row] : pointers[row + 1]]] = 1
-    blocks = [pointers[row + 1] - pointers[row] for row in range(rows)]
+    present[np.repeat(np.arange(rows), blocks), columns] = 1
     empty = 100 * (1 - len(columns) / max(1, rows * width))
     title = f"W [{rows * block}, {K}]: {len(columns)} of {rows * width} blocks,\n{block} x {block}, {empty:.0f} % empty"
 
     def draw(axes: Axes) -> None:
         _cells(axes, present, [PAPER, BLUE], (0, width, rows, 0))
         if max(rows, width) <= MAX_TILE_LINES:
-            for edge in range(1, rows):
-                axes.axhline(edge, color=FAINT, linewidth=0.4)
-            for edge in range(1, width):
-                axes.axvline(edge, color=FAINT, linewidth=0.4)
+            for limit, line in ((rows, axes.axhline), (width, axes.axvline)):
+                for edge in range(1, limit):
+                    line(edge, color=FAINT, linewidth=0.4)
         axes.spines[["top", "right"]].set_visible(True)
-        every = max(1, -(-rows // 16))
-        axes.set_yticks([row + 0.5 for row in range(0, rows, every)], [str(row) for row in range(0, rows, every)])
+        named = range(0, rows, max(1, -(-rows // 16)))
+        places = [row + 0.5 for row in named]
+        axes.set_yticks(places, [str(row) for row in named])
         axes.set(xlabel=f"block column (k // {block})", ylabel=f"block row (n // {block})", title=title)
         beside = axes.secondary_yaxis("right")
-        beside.set_yticks(
-            [row + 0.5 for row in range(0, rows, every)],
-            [f"{pointers[row]} : {pointers[row + 1]}" for row in range(0, rows, every)],
-        )
+        beside.set_yticks(places, [f"{pointers[row]} : {pointers[row + 1]}" for row in named])
         beside.set_ylabel("crow[row] : crow[row + 1]")
         beside.tick_params(length=0)
         beside.spines["right"].set_visible(False)
@@ -431,39 +419,25 @@ def int4_word(word: int, *, row: int = 0, column: int = 0) -> Picture:
 # ---------------------------------------------------------------- the speed
 
 
-@dataclass(frozen=True)
-class SpeedBar:
-    """One speed case: ratio to the baseline with its interval, and the ratios at which tiers begin, ascending."""
-
-    name: str
-    ratio: float
-    low: float
-    high: float
-    tiers: tuple[float, ...]
-
-
-def speed_tiers(bars: Sequence[SpeedBar]) -> Picture:
-    """A bar a case, its interval as a whisker, a tick at each tier."""
+def speed_tiers(timed: Sequence[TestResult]) -> Picture:
+    """A bar a speed case: its ratio to the baseline, the interval as a whisker, a tick at each ratio where a tier begins."""
+    found = {
+        test.name: [test.metrics[name] for name in ("ratio", "ratio_low", "ratio_high", "tiers")] for test in timed
+    }
 
     def draw(axes: Axes) -> None:
         axes.axvline(1.0, color=FAINT, linewidth=1.0, linestyle="--")
-        for row, bar in enumerate(bars):
-            axes.barh(row, bar.ratio, height=0.5, color=BLUE)
-            axes.errorbar(
-                bar.ratio,
-                row,
-                xerr=[[max(0.0, bar.ratio - bar.low)], [max(0.0, bar.high - bar.ratio)]],
-                color=INK,
-                capsize=3,
-                linewidth=1.2,
-            )
-            for number, boundary in enumerate(bar.tiers, 1):
-                reached = bar.ratio >= boundary
+        for row, (ratio, low, high, tiers) in enumerate(found.values()):
+            axes.barh(row, ratio, height=0.5, color=BLUE)
+            whisker = [[max(0.0, ratio - low)], [max(0.0, high - ratio)]]
+            axes.errorbar(ratio, row, xerr=whisker, color=INK, capsize=3, linewidth=1.2)
+            for number, boundary in enumerate(tiers, 1):
+                reached = ratio >= boundary
                 axes.plot([boundary] * 2, [row - 0.38, row + 0.38], color=ORANGE, linewidth=2.2 if reached else 1.4)
                 axes.text(boundary, row - 0.41, str(number), ha="center", va="bottom", size=8)
             axes.annotate(
-                f"{bar.ratio:.2f}x",
-                (max(bar.ratio, bar.high), row),
+                f"{ratio:.2f}x",
+                (max(ratio, high), row),
                 xytext=(7, 0),
                 textcoords="offset points",
                 va="center",
@@ -471,17 +445,16 @@ def speed_tiers(bars: Sequence[SpeedBar]) -> Picture:
                 weight="bold",
                 bbox={"facecolor": PAPER, "edgecolor": "none", "pad": 0.6},
             )
-        right = max(max(bar.high, *bar.tiers, 1.0) for bar in bars)
+        right = max(max(high, *tiers, 1.0) for _, _, high, tiers in found.values())
         axes.set_xlim(0, right * 1.16)
-        named_rows(axes, [bar.name for bar in bars], 0.75)
+        named_rows(axes, list(found), 0.75)
         axes.set_xlabel("times as fast as cuBLAS fp16; orange: tiers")
 
     words = "; ".join(
-        f"{bar.name} {bar.ratio:.2f}x ({bar.low:.2f} to {bar.high:.2f}), tier "
-        f"{sum(bar.ratio >= tier for tier in bar.tiers)} of {len(bar.tiers)}"
-        for bar in bars
+        f"{name} {ratio:.2f}x ({low:.2f} to {high:.2f}), tier {sum(ratio >= tier for tier in tiers)} of {len(tiers)}"
+        for name, (ratio, low, high, tiers) in found.items()
     )
-    return _draw(0.75 + 0.52 * len(bars), draw, f"Speed as a ratio to cuBLAS fp16: {words}.")
+    return _draw(0.75 + 0.52 * len(found), draw, f"Speed as a ratio to cuBLAS fp16: {words}.")
 
 
 @dataclass(frozen=True)
@@ -507,29 +480,22 @@ def roofline(
 
     A filled mark is the student's kernel, the hollow one above or below it the baseline at the same useful work.
     """
-    markers = "osD^vP*X"
     intensities = [point.operations / point.bytes_moved for point in points]
     rates = [[point.operations / time / 1e6 for time in (point.student_us, point.baseline_us)] for point in points]
     highest, lowest = max(roofs.values()), min(min(pair) for pair in rates)
-    ridge = 1e3 * highest / gigabytes_per_s
+    corner = 1e3 * highest / gigabytes_per_s
     # with room for the names of the roofs, right of all marks
-    left, right = min([*intensities, ridge]) / 3, max([*intensities, ridge]) * 20
+    left, right = min([*intensities, corner]) / 3, max([*intensities, corner]) * 20
 
     def draw(axes: Axes) -> None:
-        axes.set_xscale("log")
-        axes.set_yscale("log")
-        axes.plot([left, ridge], [left * gigabytes_per_s / 1e3, highest], color=INK, linewidth=1.4, zorder=0.5)
+        _logarithmic(axes)
+        axes.plot([left, corner], [left * gigabytes_per_s / 1e3, highest], color=INK, linewidth=1.4, zorder=0.5)
         axes.text(
             left * 2.6, left * 2.0 * gigabytes_per_s / 1e3, f"{gigabytes_per_s:.0f} GB/s", size=9, ha="left", va="top"
         )
-        for number, (name, roof) in enumerate(roofs.items()):
-            axes.plot(
-                [1e3 * roof / gigabytes_per_s, right],
-                [roof, roof],
-                color=INK,
-                linewidth=1.4,
-                linestyle=("-", "--")[number % 2],
-            )
+        for (name, roof), dashes in zip(roofs.items(), cycle(("-", "--")), strict=False):
+            ridge = 1e3 * roof / gigabytes_per_s
+            axes.plot([ridge, right], [roof, roof], color=INK, linewidth=1.4, linestyle=dashes)
             unit = "TOP/s" if name.startswith("int") else "TFLOP/s"
             axes.text(
                 right,
@@ -541,20 +507,11 @@ def roofline(
                 zorder=1,
                 bbox={"facecolor": PAPER, "edgecolor": "none", "pad": 0.4},
             )
-        for number, (point, x, (student, baseline)) in enumerate(zip(points, intensities, rates, strict=True)):
-            marker = markers[number % len(markers)]
+        for point, x, (student, baseline), marker in zip(points, intensities, rates, cycle("osD^vP*X"), strict=False):
             axes.plot([x, x], [student, baseline], color=FAINT, linewidth=0.8)
             axes.plot(x, baseline, marker, markerfacecolor=PAPER, markeredgecolor=INK, markersize=6)
-            axes.plot(
-                x,
-                student,
-                marker,
-                color=VERMILLION,
-                markeredgecolor=INK,
-                markersize=7,
-                label=point.name,
-                linestyle="none",
-            )
+            mine: Any = {"color": VERMILLION, "markeredgecolor": INK, "markersize": 7, "label": point.name}
+            axes.plot(x, student, marker, linestyle="none", **mine)
         axes.set(xlim=(left, right), ylim=(min(lowest, left * gigabytes_per_s / 1e3) / 2, highest * 2.2))
         axes.set_xlabel("operations per byte that must move")
         axes.set_ylabel("tera-operations per second of useful work")
@@ -592,33 +549,25 @@ def ratio_curves(
     title: str,
     *,
     logarithmic: bool = False,
-    baseline: str = "cuBLAS fp16",
 ) -> Picture:
-    """Ratios to the baseline as (x, ratio) points, a line a name; above the dashed line is faster. `logarithmic`: the x axis."""
-    colours, markers = (VERMILLION, BLUE, GREEN, PURPLE, ORANGE, SKY), "os^Dv*"
+    """Ratios to cuBLAS fp16 as (x, ratio) points, a line a name; above the dashed line is faster. `logarithmic`: the x axis."""
+    colours = (VERMILLION, BLUE, GREEN, PURPLE, ORANGE, SKY)
 
     def draw(axes: Axes) -> None:
         axes.axhline(1.0, color=FAINT, linewidth=1.0, linestyle="--")
-        for number, (name, points) in enumerate(curves.items()):
+        for (name, points), colour, marker in zip(curves.items(), cycle(colours), cycle("os^Dv*"), strict=False):
             xs, ys = zip(*points, strict=True)
-            axes.plot(
-                xs,
-                ys,
-                color=colours[number % len(colours)],
-                marker=markers[number % len(markers)],
-                markersize=5,
-                label=name,
-            )
+            axes.plot(xs, ys, color=colour, marker=marker, markersize=5, label=name)
         if logarithmic:
             axes.set_xscale("log", base=2)
             axes.xaxis.set_major_formatter("{x:g}")
         ticks = sorted({x for points in curves.values() for x, _ in points})
         axes.set_xticks(ticks)
         axes.minorticks_off()
-        axes.set(xlabel=xlabel, ylabel=f"times as fast as\n{baseline}", title=one_line(title), ylim=(0, None))
+        axes.set(xlabel=xlabel, ylabel="times as fast as\ncuBLAS fp16", title=one_line(title), ylim=(0, None))
         axes.legend(loc="upper left", bbox_to_anchor=(0, -0.24), ncols=2 if len(curves) > 1 else 1)
 
     words = "; ".join(
         f"{name} {', '.join(f'{ratio:.2f} at {x:g}' for x, ratio in points)}" for name, points in curves.items()
     )
-    return _draw(2.7 + 0.13 * len(curves), draw, f"{title}, times as fast as {baseline} over {xlabel}: {words}.")
+    return _draw(2.7 + 0.13 * len(curves), draw, f"{title}, times as fast as cuBLAS fp16 over {xlabel}: {words}.")

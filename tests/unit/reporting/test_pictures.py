@@ -17,7 +17,7 @@ from grader.judging.scoring import _error_maps
 from grader.labs import get_lab
 from grader.labs.inputs import pack_int4
 from grader.labs.problems import make_problem
-from grader.model import Config, Reference, Verdict
+from grader.model import Config, Reference, TestResult, Verdict
 from grader.reporting import pictures
 from tests.commands import python
 from tests.reports import wrong_report
@@ -70,7 +70,8 @@ def test_no_map_is_kept_of_a_hidden_case():
 def all_pictures() -> dict[str, pictures.Picture]:
     lab = get_lab("dds")
     problem = make_problem(lab, replace(lab.case("rectangular"), N=256, K=512), 1)
-    bars = [pictures.SpeedBar("speed_m16", 1.55, 1.54, 1.56, (0.25, 0.5, 0.75, 1.0))]
+    metrics = {"ratio": 1.55, "ratio_low": 1.54, "ratio_high": 1.56, "tiers": [0.25, 0.5, 0.75, 1.0]}
+    timed = [TestResult("speed_m16", "speed", "passed", 10, 10, "", metrics=metrics)]
     points = [pictures.RooflinePoint("speed_m16", 5.4e8, 1.7e7, 8.8, 13.7)]
     return {
         "error_map": pictures.error_map(wrong_report().labs["w8a8"].error_maps[0]),
@@ -80,7 +81,7 @@ def all_pictures() -> dict[str, pictures.Picture]:
             problem.tensors["crow_indices_ptr"], problem.tensors["col_indices_ptr"], problem.scalars["K"]
         ),
         "int4_word": pictures.int4_word(-0x1234567, row=3, column=17),
-        "speed_tiers": pictures.speed_tiers(bars),
+        "speed_tiers": pictures.speed_tiers(timed),
         "roofline": pictures.roofline(points, 4800, {"fp16": 760.0, "int8": 1520.0}),
     }
 
