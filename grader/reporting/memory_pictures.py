@@ -10,7 +10,7 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Mapping, Sequence
-from itertools import product
+from itertools import cycle, product
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -43,11 +43,12 @@ from grader.traffic import (
     Coalescing,
     Order,
     ProgramTraffic,
+    Region,
     TensorTraffic,
     Traffic,
     in_order,
 )
-from grader.traffic.counting import ElementNumbers, TensorLayout, region
+from grader.traffic.counting import ElementNumbers, TensorLayout, region, runs_of
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -102,8 +103,7 @@ def programs(traffic: Traffic) -> Picture | None:
         axes.set_title(title)
         _ticks(axes, shape, first)
 
-    steps = [_box(program) for program in first[:3]]
-    words = ", ".join(f"program {program.number} owns {step}" for program, step in zip(first[:3], steps, strict=True))
+    words = ", ".join(f"program {program.number} owns {_box(program)}" for program in first[:3])
     height = float(np.clip(1.15 + 3.6 * shape[0] / shape[1], 2.05, 4.65))
     return composed(height, draw, f"{one_line(title)}. Tiles of Y [{shape[0]}, {shape[1]}]: {words}.")
 
@@ -114,20 +114,15 @@ def one_program(traffic: Traffic, number: int) -> Picture:
     Raises IndexError for a number that no program has.
     """
     program = traffic.programs[number]
-    weight, x = _weight(traffic), _activations(traffic)
-    places = ((weight, (0, 1), ORANGE), (x, (1, 0), SKY), (traffic.output, (1, 1), GREEN))
-    shown = {name: (at, colour) for name, at, colour in places if name}
-    first: dict[str, Access] = {}
-    for access in traffic.accesses:
-        if access.program == number and access.kind == "load":
-            first.setdefault(access.tensor, access)
-    y = traffic.layouts[traffic.output]
-    parts = {name: program.tile if name == traffic.output else program.reads.get(name) for name in shown}
+    weight, x, y = _weight(traffic), _activations(traffic), traffic.output
+    places = ((weight, "reads of", (0, 1), ORANGE), (x, "reads of", (1, 0), SKY), (y, "stores to", (1, 1), GREEN))
+    shown = [(name, verb, at, colour) for name, verb, at, colour in places if name]
+    parts = {**program.reads, y: program.tile}
     clauses = []
-    for name in [name for name in (x, weight, traffic.output) if name]:
-        part, whole = parts[name], math.prod(traffic.layouts[name].shape)
+    for name in [name for name in (x, weight, y) if name]:
+        part, whole = parts.get(name), math.prod(traffic.layouts[name].shape)
         found = "nothing" if part is None else f"{part.elements} of {whole} elements"
-        clauses.append(f"{'stores' if name == traffic.output else 'reads'} {found} of {short(name)}")
+        clauses.append(f"{'stores' if name == y else 'reads'} {found} of {short(name)}")
     sliced = f", slice {program.slice} of {program.slices}" if program.slices > 1 else ""
     title = f"program {number}, program_id {program.place}{sliced}"
 
@@ -135,19 +130,18 @@ def one_program(traffic: Traffic, number: int) -> Picture:
         from matplotlib.patches import Patch
 
         matrix = weight is not None and len(traffic.layouts[weight].shape) == 2
-        rows, depth, columns = y.shape[0], traffic.layouts[x].shape[1], y.shape[1]
+        (rows, columns), depth = traffic.layouts[y].shape, traffic.layouts[x].shape[1]
         sides = [min(1.5, max(0.7, side)) for side in (depth / columns, rows / columns)]
         grid = figure.add_gridspec(2, 2, width_ratios=(sides[0], 1), height_ratios=(1.0 if matrix else 0.3, sides[1]))
-        for name, (at, colour) in shown.items():
+        loads = [one for one in traffic.accesses if one.program == number and one.kind == "load"]
+        for name, _, at, colour in shown:
             axes = figure.add_subplot(grid[at])
-            _regions(axes, traffic, name, parts[name], colour, first.get(name))
+            first = next((load for load in loads if load.tensor == name), None)
+            _regions(axes, traffic.layouts[name], parts.get(name), colour, first)
         note = figure.add_subplot(grid[0, 0])
         note.set_axis_off()
         handles = [
-            Patch(facecolor=colour, edgecolor=INK, label=f"{verb} {short(name)}")
-            for (name, (_, colour)), verb in zip(
-                shown.items(), (*["reads of"] * (len(shown) - 1), "stores to"), strict=True
-            )
+            Patch(facecolor=colour, edgecolor=INK, label=f"{verb} {short(name)}") for name, verb, _, colour in shown
         ]
         handles.append(Patch(facecolor="none", edgecolor=VERMILLION, hatch="////", label="its first load"))
         note.legend(handles=handles, loc="center left", bbox_to_anchor=(-0.1, 0.5))
@@ -170,17 +164,10 @@ def slices_of_k(traffic: Traffic) -> Picture | None:
 
     def draw(figure: Figure) -> None:
         axes = figure.add_subplot()
-        for row, program in enumerate(mine):
+        for (row, program), colour in zip(enumerate(mine), cycle(colours), strict=False):
+            style: Any = {"height": 0.7, "color": colour, "edgecolor": INK, "linewidth": 0.6}
             for low, high in program.reads[x].runs[1]:
-                axes.barh(
-                    row,
-                    high - low,
-                    left=low,
-                    height=0.7,
-                    color=colours[row % len(colours)],
-                    edgecolor=INK,
-                    linewidth=0.6,
-                )
+                axes.barh(row, high - low, left=low, **style)
         named_rows(axes, [f"slice {row}: program {program.number}" for row, program in enumerate(mine)])
         axes.set(xlim=(0, depth), xlabel="k: columns of X that it reads", title=title)
 
@@ -261,9 +248,8 @@ def order_in_l2(traffic: Traffic, cache: Cache, repeats: int = 1, orders: Sequen
         wide = shape[1] > 2 * shape[0]
         grid = figure.add_gridspec(3 if wide else 2, 1 if wide else 2, height_ratios=(1, 1, 2) if wide else (1.4, 1.6))
         for number, order in enumerate((orders[0], orders[-1])):
-            _first_wave(
-                figure.add_subplot(grid[number, 0] if wide else grid[0, number]), traffic, order, cache.resident
-            )
+            place = grid[number, 0] if wide else grid[0, number]
+            _first_wave(figure.add_subplot(place), traffic, order, cache.resident)
         axes = figure.add_subplot(grid[-1, :])
         for row, missed in enumerate(found):
             _stacked(axes, row, _by_tensor(traffic, missed.fetched), scale, unit)
@@ -336,7 +322,7 @@ def coalesced(traffic: Traffic, found: Coalescing) -> Picture:
     used = f"{100 * share:.0f} % of their bytes"
     where = traffic.lines.get(found.line, "your kernel")
     title = (
-        f"{where}: {found.kind} of {short(found.tensor)}, one warp, {_vector(found)} a thread;\n"
+        f"{where}: {found.kind} of {short(found.tensor)}, one warp, {counted(found.vector, 'byte')} a thread;\n"
         f"{counted(len(sectors), 'sector')} of 32 bytes touched, {used} used"
     )
     shown = sectors[:MOST_SECTORS]
@@ -370,7 +356,7 @@ def coalesced(traffic: Traffic, found: Coalescing) -> Picture:
 
     alt = (
         f"One {found.kind} of {short(found.tensor)} by a warp, in Triton's default layout: {asked} bytes asked for, "
-        f"{len(sectors)} sectors of 32 bytes touched, {used} used. It {verb} {_vector(found)} a thread."
+        f"{len(sectors)} sectors of 32 bytes touched, {used} used. It {verb} {counted(found.vector, 'byte')} a thread."
     )
     return composed(1.25 + 0.34 * rows, draw, alt)
 
@@ -392,16 +378,15 @@ def nibbles(traffic: Traffic) -> Picture | None:
     def draw(figure: Figure) -> None:
         axes = figure.add_subplot()
         for (row, word), (across, column) in product(enumerate(words), enumerate(columns)):
-            held = holders.get((word, column), [])
+            if not (held := holders.get((word, column))):
+                continue
             wide = (across, across + 1)
-            for nibble, thread in enumerate(
-                held[nibble * len(held) // factor] for nibble in range(factor if held else 0)
-            ):
-                colour, at = palette[numbers.index(thread) % len(palette)], factor * row + nibble
+            for nibble in range(factor):
+                thread, at = held[nibble * len(held) // factor], factor * row + nibble
+                colour = palette[numbers.index(thread) % len(palette)]
                 box(axes, (at, at + 1), wide, facecolor=colour, edgecolor=PAPER, linewidth=0.8)
                 lettered(axes, across + 0.5, at + 0.5, str(thread), size=7.5, color=DARK)
-            if held:
-                box(axes, (factor * row, factor * row + factor), wide, fill=False, edgecolor=INK, linewidth=1.4)
+            box(axes, (factor * row, factor * row + factor), wide, fill=False, edgecolor=INK, linewidth=1.4)
         axes.set(xlim=(0, len(columns)), ylim=(factor * len(words), 0))
         axes.set_xticks([at + 0.5 for at in range(len(columns))], [str(column) for column in columns])
         elements = [str(factor * word + nibble) for word, nibble in product(words, range(factor))]
@@ -489,9 +474,8 @@ def _number(axes: Axes, program: ProgramTraffic, colour: tuple[float, ...], shap
     lettered(axes, (left + right) / 2, (top + bottom) / 2, str(program.number), color=ink, size=size)
 
 
-def _regions(axes: Axes, traffic: Traffic, name: str, part: Any, colour: str, first: Any) -> None:
+def _regions(axes: Axes, layout: TensorLayout, part: Region | None, colour: str, first: Access | None) -> None:
     """One matrix, and in it what a program touches; a tensor of blocks as a row of blocks."""
-    layout = traffic.layouts[name]
     blocks = len(layout.shape) > 2
     high, wide = (1, layout.shape[0]) if blocks else (layout.shape[0], layout.shape[1])
     box(axes, (0, high), (0, wide), facecolor=PAPER, edgecolor=FAINT, linewidth=0.8)
@@ -502,7 +486,7 @@ def _regions(axes: Axes, traffic: Traffic, name: str, part: Any, colour: str, fi
         tile = region(layout, [ElementNumbers(layout).elements(first)])
         place = ((0, 1), tile.box[0]) if blocks else (tile.box[0], tile.box[1])
         box(axes, *place, fill=False, edgecolor=VERMILLION, hatch="////", linewidth=1.4)
-    axes.set(xlim=(0, wide), ylim=(high, 0), title=f"{short(name)} {shape_of(layout.shape)}")
+    axes.set(xlim=(0, wide), ylim=(high, 0), title=f"{short(layout.name)} {shape_of(layout.shape)}")
     axes.title.set_fontsize(8.5)
     axes.spines[["top", "right"]].set_visible(True)
     axes.set_xticks(_marks(wide))
@@ -543,7 +527,7 @@ def _grid(traffic: Traffic) -> str:
     grid = list(traffic.grid)
     while len(grid) > 1 and grid[-1] == 1:
         grid.pop()
-    return f"({', '.join(str(size) for size in grid)}{',' if len(grid) == 1 else ''})"
+    return str(tuple(grid))
 
 
 def _box(program: ProgramTraffic) -> str:
@@ -571,18 +555,8 @@ def _some_request(found: Coalescing) -> tuple[int, int]:
     return int(pairs[0, at]), int(pairs[1, at])
 
 
-def _vector(found: Coalescing) -> str:
-    return f"{found.vector} byte{'s' if found.vector > 1 else ''}"
-
-
 def _lanes(lanes: np.ndarray[Any, Any]) -> str:
     """Thread numbers in few characters: 3, 0-3 or 0, 8, ... ."""
-    numbers = sorted({int(lane) for lane in lanes})
-    if not numbers:
-        return ""
-    breaks = [at for at in range(1, len(numbers)) if numbers[at] != numbers[at - 1] + 1]
-    runs = [
-        (numbers[first], numbers[end - 1]) for first, end in zip([0, *breaks], [*breaks, len(numbers)], strict=True)
-    ]
-    said = [str(low) if low == high else f"{low}-{high}" for low, high in runs]
+    runs = runs_of(np.isin(np.arange(32), lanes))
+    said = [str(first) if end == first + 1 else f"{first}-{end - 1}" for first, end in runs]
     return f"{said[0]}, ..." if len(said) > 2 else ",\n".join(said)

@@ -55,4 +55,4 @@ def counted(mean: float, noun: str) -> str:
 
 def shape_of(shape: Sequence[int]) -> str:
     """A shape as a reader writes it: "[64, 128]"."""
-    return f"[{', '.join(str(size) for size in shape)}]"
+    return str(list(shape))
