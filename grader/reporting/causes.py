@@ -14,6 +14,9 @@ COUNTED = re.compile(r"^\(\d+ of \d+\) ")
 SIZES = re.compile(r" \[[^\[\]]*config \d+\]$|\d[\d.,e+-]*")
 """What may differ between messages that mean the same: numbers, and the config."""
 SEEN_BY_MEMORY = "(the line `memory` says where)"
+BUILD, EARLY, SEEN, NAMED, UNNAMED, UNSEEN = range(6)
+"""In this order to be put right: what does not compile; what leads accesses astray; these, where they were seen; what was observed of
+wrong cases; the cases of which nothing was; what else `memory` says."""
 
 
 @dataclass(frozen=True)
@@ -59,35 +62,37 @@ def failing(tests: Sequence[TestResult]) -> list[TestResult]:
 
 
 def causes(tests: Sequence[TestResult]) -> tuple[Cause, ...]:
-    """What does not compile; what leads accesses astray, and these; what was observed of wrong cases; the cases of which nothing was."""
+    """What is wrong, each cause once, in the order of the ranks above."""
     wrong = failing(tests)
     memory = next((test for test in tests if test.kind == "memory" and test.status in ("failed", "error")), None)
     seen = memory is not None and bool(memory.metrics.get("seen"))
     told = [test for test in wrong if seen and not _named(test) and SEEN_BY_MEMORY in test.message]
-    early, later, unnamed = _grouped([test for test in wrong if test not in told])
-    found = [Cause(0, (test.message,), test.name) for test in _distinct_builds(tests)] + early
+    builds: dict[str, str] = {}  # for several GPUs with the same message once
+    for test in tests:
+        if test.kind == "build" and test.status in ("failed", "error"):
+            builds.setdefault(test.message, test.name)
+    found = [(BUILD, Cause(0, (message,), name)) for message, name in builds.items()]
     if memory is not None:
         stray = Cause(0, tuple(memory.message.splitlines()), memory.name, tuple(test.name for test in told))
-        later = [stray, *later] if seen else [*later, *unnamed, stray]
-        unnamed = unnamed if seen else []
-    return tuple(replace(one, number=number, of=len(wrong)) for number, one in enumerate([*found, *later, *unnamed], 1))
+        found.append((SEEN if seen else UNSEEN, stray))
+    found += _grouped([test for test in wrong if test not in told])
+    ordered = [cause for _, cause in sorted(found, key=lambda one: one[0])]
+    return tuple(replace(cause, number=number, of=len(wrong)) for number, cause in enumerate(ordered, 1))
 
 
-def _grouped(wrong: Sequence[TestResult]) -> tuple[list[Cause], list[Cause], list[Cause]]:
-    """Causes that memory faults may follow from, other named ones, and of cases without a name those whose messages mean the same."""
+def _grouped(wrong: Sequence[TestResult]) -> Iterator[tuple[int, Cause]]:
+    """A cause and its rank for the cases of which the same was observed, or whose messages mean the same."""
     groups: dict[tuple[bool, str], list[TestResult]] = {}
     for test in wrong:
         named = _named(test)
         key = str(test.metrics["mistake"]) if named else SIZES.sub("", f"{test.message} {test.diagnosis}")
         groups.setdefault((named, key), []).append(test)
-    found: tuple[list[Cause], list[Cause], list[Cause]] = ([], [], [])
     for (named, _), group in groups.items():
         first = group[0]
         said = tuple(COUNTED.sub("", line) for line in (first.diagnosis or "").splitlines())
         said = said if named else (f"`{first.name}`: {first.message}", *said)
-        kind = 2 if not named else 0 if first.metrics.get("early") else 1
-        found[kind].append(Cause(0, said, cases=tuple(test.name for test in group)))
-    return found
+        rank = UNNAMED if not named else EARLY if first.metrics.get("early") else NAMED
+        yield rank, Cause(0, said, cases=tuple(test.name for test in group))
 
 
 def _named(test: TestResult) -> bool:
@@ -95,25 +100,10 @@ def _named(test: TestResult) -> bool:
     return bool(test.diagnosis) and bool(test.metrics.get("mistake"))
 
 
-def _distinct_builds(tests: Sequence[TestResult]) -> Iterator[TestResult]:
-    """The builds that failed; of those for several GPUs with the same message the first."""
-    said = set()
-    for test in tests:
-        if test.kind == "build" and test.status in ("failed", "error") and test.message not in said:
-            said.add(test.message)
-            yield test
-
-
-def next_thing(lab: LabReport) -> str:
-    """What to fix first in a lab that ran, in one line; "" where nothing is wrong."""
-    first = next(iter(causes(lab.tests)), None)
-    return headline(first.sentences[0]) if first is not None else ""
-
-
-def next_place(lab: LabReport) -> str:
-    """The same where the causes stand beside it: the line of the first, or how it begins."""
+def next_thing(lab: LabReport, *, beside: bool) -> str:
+    """What to fix first in a lab that ran, in one line; "" where nothing is wrong. beside: the causes stand there too, so only its line."""
     first = next(iter(causes(lab.tests)), None)
     if first is None:
         return ""
-    place = first.place(lab.source)
+    place = first.place(lab.source) if beside else ""
     return f"start at {place}, then grade again" if place else headline(first.sentences[0])

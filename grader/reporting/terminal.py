@@ -13,7 +13,7 @@ from grader.compile_errors.excerpt import INDENT
 from grader.compile_errors.named_line import with_lines
 from grader.model import Config, KernelSource, LabReport, Report, TestResult
 from grader.reporting.advice import describe_facts
-from grader.reporting.causes import Cause, causes, failing, next_place, next_thing
+from grader.reporting.causes import Cause, causes, failing, next_thing
 
 MARKS = {
     "passed": ("✓", "green"),
@@ -216,7 +216,7 @@ def _to_fix(report: Report, *, beside: bool) -> str:
         seen = any(test.kind == "memory" and test.metrics.get("seen") for test in lab.tests)
         if lab.status in ("rejected", "build_error", "timeout", "crash") and not seen:
             return f"{lab.lab_id}: {headline(lab.message)}"
-        if lab.status != "not_attempted" and (first := next_place(lab) if beside else next_thing(lab)):
+        if lab.status != "not_attempted" and (first := next_thing(lab, beside=beside)):
             return f"{lab.lab_id}: {first}"
     return ""
 
