@@ -132,16 +132,15 @@ def watch(
     _check_folders(html_file)
     options = GradeOptions(_device(device), seed=seed, jobs=jobs, cache=BinaryCache(own_folder()))
 
-    def publish(report: Report) -> None:
+    def publish(report: Report) -> Path | None:
         if html_file:
             from grader.reporting.page import page  # it takes a second, and the first answer comes before
 
             write_whole(html_file, page(report, reload_seconds=RELOAD_SECONDS))
-            lines.page_written(html_file)
+        return html_file
 
-    lines = Lines(Terminal(highlight=False), publish)
     try:
-        Watch(path, labs, options, lines, all_labs=bool(lab)).run()
+        Watch(path, labs, options, Lines(Terminal(highlight=False), publish), all_labs=bool(lab)).run()
     except KeyboardInterrupt:
         errors.print("stopped watching")
 

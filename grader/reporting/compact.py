@@ -12,7 +12,7 @@ from rich.console import Console
 from rich.text import Text
 
 from grader.compile_errors.named_line import as_diagnostic, with_lines
-from grader.model import KernelSource, LabReport, Report
+from grader.model import KernelSource, LabReport, Report, TestStatus
 from grader.reporting.advice import builds
 from grader.reporting.causes import causes
 from grader.reporting.terminal import MARKS, number
@@ -27,6 +27,17 @@ class Remark:
     text: str
     style: str = ""
     folded: str = ""
+
+
+def marked(status: TestStatus, text: str) -> Remark:
+    """What a case or a step came to, behind its mark and in its colour."""
+    mark, colour = MARKS[status]
+    return Remark(f"{mark} {text}", colour)
+
+
+def remarks_on(report: LabReport) -> list[Remark]:
+    """The points, why not more, and what the compiler says."""
+    return [verdict(report), *explanations(report), *build_remarks(report)]
 
 
 def verdict(report: LabReport) -> Remark:
@@ -60,9 +71,7 @@ def explanations(report: LabReport) -> list[Remark]:
 def build_remarks(report: LabReport) -> list[Remark]:
     """Which configs compile, and advice from what the compiler made of them."""
     tests = [test for test in report.tests if test.kind == "build"]
-    remarks = [
-        Remark(f"{MARKS['failed'][0]} {test.name}: {test.message}", "red") for test in tests if test.status == "failed"
-    ]
+    remarks = [marked("failed", f"{test.name}: {test.message}") for test in tests if test.status == "failed"]
     if tests and not remarks:
         names = " and ".join(test.name.removeprefix("build_") for test in tests)
         remarks.append(Remark(f"{tests[0].message}, for {names}", "dim"))
@@ -77,9 +86,9 @@ def build_remarks(report: LabReport) -> list[Remark]:
 
 
 class Lines:
-    """Prints for `grader.pipeline.watching`. `publish` gets every whole report, to write it as a page."""
+    """Prints for `grader.pipeline.watching`. `publish` gets every whole report, to write it as a page, and returns where that is."""
 
-    def __init__(self, console: Console, publish: Callable[[Report], None] = lambda report: None) -> None:
+    def __init__(self, console: Console, publish: Callable[[Report], Path | None]) -> None:
         self._console, self._publish = console, publish
         self._seen: dict[str, set[str]] = {}
         self._first: dict[str, str] = {}
@@ -114,8 +123,8 @@ class Lines:
             seen.add(case)
             if known or len(seen) > MAX_FAILURES:
                 return
-        mark, colour = MARKS["failed"]
-        self._say(lab_id, f"{mark} {case}: {message}", colour)
+        said = marked("failed", f"{case}: {message}")
+        self._say(lab_id, said.text, said.style)
 
     def so_far(self, lab_id: str, right: int, done: int, total: int) -> None:
         self._say(lab_id, f"{right} of {done} launches right so far, {total - done} to go", "dim")
@@ -135,11 +144,9 @@ class Lines:
         for remark in remarks:
             self._say(report.lab_id, remark.text, remark.style)
 
-    def page_written(self, path: Path) -> None:
-        """Says where the page is, once."""
-        if not self._page_told:
+    def whole(self, report: Report) -> None:
+        """Publishes a report, and says where the page is, once."""
+        path = self._publish(report)
+        if path and not self._page_told:
             self._page_told = True
             self._say("", f"report with pictures: {path} (it reloads itself)", "dim")
-
-    def whole(self, report: Report) -> None:
-        self._publish(report)

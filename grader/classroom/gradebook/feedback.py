@@ -8,9 +8,9 @@ from nbformat import v4
 
 from grader.model import LabReport, Report
 from grader.reporting import drawings
-from grader.reporting.compact import Remark, build_remarks, explanations, verdict
+from grader.reporting.compact import Remark, marked, remarks_on
 from grader.reporting.inline import Inline
-from grader.reporting.terminal import MARKS, number
+from grader.reporting.terminal import number
 
 MAX_MAPS = 2
 
@@ -33,10 +33,9 @@ def _outputs(answer: Inline, score: float) -> list[Any]:
 
 def correctness(lab: LabReport) -> Inline:
     """Cases, causes, memory faults, advice on the build, error maps."""
-    remarks = [verdict(lab), *explanations(lab), *build_remarks(lab)]
     if lab.error_maps:
         from grader.reporting import pictures
-    return Inline(remarks, [pictures.error_map(errors) for errors in lab.error_maps[:MAX_MAPS]])
+    return Inline(remarks_on(lab), [pictures.error_map(errors) for errors in lab.error_maps[:MAX_MAPS]])
 
 
 def speed(report: Report, lab: LabReport) -> Inline:
@@ -49,6 +48,6 @@ def speed(report: Report, lab: LabReport) -> Inline:
         return Inline([Remark(f"speed {worth}; {reason}", "yellow")])
     timed = [test for test in lab.tests if test.kind == "speed"]
     remarks = [Remark(f"speed {worth} on {report.device.name}", "green" if lab.speed_points else "red")]
-    remarks += [Remark(f"{MARKS[test.status][0]} {test.name}: {test.message}", MARKS[test.status][1]) for test in timed]
+    remarks += [marked(test.status, f"{test.name}: {test.message}") for test in timed]
     found = (drawings.tiers(lab), drawings.roofline(report, lab))
     return Inline(remarks, [picture for picture in found if picture is not None])

@@ -16,7 +16,7 @@ from grader.compile_errors import headline
 from grader.diagnosis.catalogue import title
 from grader.model import Device, KernelSource, LabReport, Refusal, Report, SourceLine
 from grader.reporting import page as html
-from grader.reporting.compact import Remark, build_remarks, explanations, verdict
+from grader.reporting.compact import Remark, remarks_on
 
 MAX_REMARKS, MAX_REMARK = 30, 4000
 
@@ -42,7 +42,7 @@ def answer(report: LabReport | Refusal, source: KernelSource | None, lab_id: str
     if source is not None:
         report = placed(report, source)
     ratios = {test.name: float(test.metrics["ratio"]) for test in report.tests if "ratio" in test.metrics}
-    remarks = [verdict(report), *explanations(report), *build_remarks(report), *map(Remark, report.profile)]
+    remarks = [*remarks_on(report), *map(Remark, report.profile)]
     counted = bool(ratios) and report.speed_points > 0
     return AttemptAnswer(
         status=report.status,
