@@ -61,19 +61,18 @@ def lock(claim: str, value: object, unit: str) -> None:
     number = _number(value, unit)
     entries = _read()
     before, revealed, afterwards = _history(entries, claim)
-    if revealed and before is not None:
-        if number != before.value:
-            if number not in afterwards:
-                _write([*entries, _noted(entries, claim, number, unit)])
-            text = f"The numbers have been shown. {before.value:g} {unit} stays your prediction; {number:g} is noted as a later one."
-            display([Remark(text, "yellow")])
-            return
-        display([Remark(f"Locked before the numbers were shown: {number:g} {unit} [{before.digest}].", "dim")])
-        return
-    if before is None or before.value != number:
-        before = _noted(entries, claim, number, unit)
-        _write([*entries, before])
-    display([Remark(f"Locked: {number:g} {unit} [{before.digest}].", "green")])
+    if before is None or not revealed:
+        if before is None or before.value != number:
+            before = _note(entries, claim, number, unit)
+        said = Remark(f"Locked: {number:g} {unit} [{before.digest}].", "green")
+    elif number == before.value:
+        said = Remark(f"Locked before the numbers were shown: {number:g} {unit} [{before.digest}].", "dim")
+    else:
+        if number not in afterwards:
+            _note(entries, claim, number, unit)
+        text = f"The numbers have been shown. {before.value:g} {unit} stays your prediction; {number:g} is noted as a later one."
+        said = Remark(text, "yellow")
+    display([said])
 
 
 def reveal(claim: str) -> Prediction:
@@ -85,12 +84,9 @@ def reveal(claim: str) -> Prediction:
             "Predict first: write a number into the cell above this one and run it. Then the numbers are shown."
         )
     if not revealed:
-        _write([*entries, _noted(entries, claim, None, before.unit)])
-    later = (
-        f" After the numbers were shown you wrote {', '.join(f'{value:g}' for value in afterwards)}."
-        if afterwards
-        else ""
-    )
+        _note(entries, claim, None, before.unit)
+    written = ", ".join(f"{value:g}" for value in afterwards)
+    later = f" After the numbers were shown you wrote {written}." if written else ""
     display([Remark(f"Your prediction: {before.value:g} {before.unit} [{before.digest}].{later}", "cyan")])
     return Prediction(before.value, before.unit)
 
@@ -114,26 +110,26 @@ def _number(value: object, unit: str) -> float:
     return float(value)
 
 
-def _history(entries: list[Noted], claim: str) -> tuple[Noted | None, bool, tuple[float, ...]]:
+def _history(entries: list[Noted], claim: str) -> tuple[Noted | None, bool, list[float]]:
     """The prediction that counts, whether the numbers were shown, and the predictions after that."""
-    before: Noted | None = None
-    revealed = False
-    afterwards: list[float] = []
-    for entry in entries:
-        if entry.claim != claim:
-            continue
-        if entry.value is None:
-            revealed = True
-        elif revealed:
-            afterwards.append(entry.value)
-        else:
-            before = entry
-    return before, revealed, tuple(afterwards)
+    mine = [entry for entry in entries if entry.claim == claim]
+    shown = next((at for at, entry in enumerate(mine) if entry.value is None), len(mine))
+    afterwards = [entry.value for entry in mine[shown:] if entry.value is not None]
+    return mine[shown - 1] if shown else None, shown < len(mine), afterwards
 
 
-def _noted(entries: list[Noted], claim: str, value: float | None, unit: str) -> Noted:
+def _note(entries: list[Noted], claim: str, value: float | None, unit: str) -> Noted:
+    """Adds an entry to the file. Raises NotYet where it cannot be written."""
     when = datetime.now().astimezone().isoformat(timespec="seconds")
-    return Noted(claim, value, unit, when, _digest(entries[-1].digest if entries else "", claim, value, unit, when))
+    digest = _digest(entries[-1].digest if entries else "", claim, value, unit, when)
+    entry, path = Noted(claim, value, unit, when, digest), _place()
+    try:
+        write_whole(path, json.dumps([asdict(one) for one in (*entries, entry)], indent=1) + "\n")
+    except OSError as error:
+        raise NotYet(
+            f"{path} cannot be written ({error.strerror}), and predictions are kept there; make the folder writable."
+        ) from None
+    return entry
 
 
 def _digest(before: str, claim: str, value: float | None, unit: str, when: str) -> str:
@@ -162,13 +158,3 @@ def _read() -> list[Noted]:
     except (OSError, ValueError, TypeError):
         raise NotYet(f"{path.name} cannot be read as predictions; remove it and predict again.") from None
     return entries
-
-
-def _write(entries: list[Noted]) -> None:
-    path = _place()
-    try:
-        write_whole(path, json.dumps([asdict(entry) for entry in entries], indent=1) + "\n")
-    except OSError as error:
-        raise NotYet(
-            f"{path} cannot be written ({error.strerror}), and predictions are kept there; make the folder writable."
-        ) from None
