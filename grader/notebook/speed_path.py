@@ -13,7 +13,7 @@ from grader.judging.checking import check
 from grader.judging.memory_sentences import sentences
 from grader.labs import Lab
 from grader.labs.problems import make_problem
-from grader.labs.speed_step import ConfigFacts, Needs, SpeedStep, Unknown, shown
+from grader.labs.speed_step import ConfigFacts, Demand, Needs, SpeedStep, Unknown, shown
 from grader.model import Case, KernelBundle, KernelSource, Refusal
 from grader.running.cpu import InterpretOptions, interpret
 from grader.traffic import Cache, Traffic, Uncounted, count_traffic, describe_case
@@ -78,7 +78,6 @@ class SpeedPath:
     lab: Lab
     source: KernelSource
     jobs: int
-    confined: bool | None = None
     right: bool = False
     """Whether this very kernel was graded and is right, so that no case need be run again."""
     _bundle: KernelBundle | None = None
@@ -90,11 +89,7 @@ class SpeedPath:
         bundle = self._described()
         if isinstance(bundle, Refusal):
             return bundle
-        candidates = [
-            candidate
-            for candidate in (self._launch(step, index) for index in range(len(bundle.configs)))
-            if candidate is not None
-        ]
+        candidates = self._launched(step, bundle)
         if not candidates:
             return Refusal("rejected", next(iter(bundle.refused.values()), f"no config can be launched on {step.case}"))
         best: tuple[int, ConfigFacts, list[DemandResult]] | None = None
@@ -111,11 +106,13 @@ class SpeedPath:
         assert best is not None
         met, candidate, results = best
         wrong = "" if self.right else self._wrong_with(candidate.config.index)
-        found, why = self._found(step, candidate)
-        results += [DemandResult(False, why)] if why and all(one.ok for one in results) else []
-        return SpeedAnswer(
-            not wrong and all(one.ok for one in results), str(candidate.config), found, tuple(results), wrong
-        )
+        candidate, why = self._with(step, candidate, step.quantity.needs)
+        found = why or _value(step.quantity.of, candidate)
+        if isinstance(found, str) and all(one.ok for one in results):
+            results.append(DemandResult(False, found))
+        done = not wrong and all(one.ok for one in results)
+        value = None if isinstance(found, str) else found
+        return SpeedAnswer(done, str(candidate.config), value, tuple(results), wrong)
 
     def standing(self, steps: Sequence[SpeedStep]) -> str:
         """The last rung of the ladder, as a step names it, up to which every one of the lab's steps is taken; "" before the first."""
@@ -132,29 +129,30 @@ class SpeedPath:
         return self._bundle
 
     def _options(self) -> BuildOptions:
-        return BuildOptions((CAPABILITY,), "check", self.jobs, self.confined)
+        return BuildOptions((CAPABILITY,), "check", self.jobs)
 
-    def _launch(self, step: SpeedStep, index: int) -> ConfigFacts | None:
-        assert self._bundle is not None
-        launch = self._bundle.launches.get((step.case, index))
-        if launch is None:
-            return None
-        config = self._bundle.configs[index]
-        constants = {**self.lab.constants, **config.constants, **dict(launch.folded)}
-        return ConfigFacts(self.lab.case(step.case), config, launch.grid, constants)
+    def _launched(self, step: SpeedStep, bundle: KernelBundle) -> list[ConfigFacts]:
+        """The configs that can be launched on the step's case, with what the launch tells."""
+        found = []
+        for index, config in enumerate(bundle.configs):
+            if (launch := bundle.launches.get((step.case, index))) is not None:
+                constants = {**self.lab.constants, **config.constants, **dict(launch.folded)}
+                found.append(ConfigFacts(self.lab.case(step.case), config, launch.grid, constants))
+        return found
 
     def _promising(self, step: SpeedStep, candidates: Sequence[ConfigFacts]) -> Sequence[ConfigFacts]:
         """The configs whose launch is as it should be; where there is none, the one that comes nearest."""
         launches = [demand for demand in step.demands if demand.quantity.needs == "launch"]
 
         def met(candidate: ConfigFacts) -> int:
-            return sum(_holds(demand.quantity.of, demand.holds, candidate) for demand in launches)
+            return sum(_judgement(demand, candidate).ok for demand in launches)
+
+        def preference(candidate: ConfigFacts) -> float:
+            found = _value(step.prefer, candidate)
+            return -math.inf if isinstance(found, str) else found
 
         most = max(map(met, candidates))
-        near = sorted(
-            (candidate for candidate in candidates if met(candidate) == most),
-            key=lambda candidate: -_preference(step, candidate),
-        )
+        near = sorted((one for one in candidates if met(one) == most), key=preference, reverse=True)
         return near[:MOST_CONFIGS] if most == len(launches) else near[:1]
 
     def _judged(self, step: SpeedStep, candidate: ConfigFacts) -> tuple[ConfigFacts, list[DemandResult]]:
@@ -168,15 +166,7 @@ class SpeedPath:
                 break
             candidate, why = self._with(step, candidate, stage)
             for number, demand in demands:
-                try:
-                    found = demand.quantity.of(candidate) if not why else math.nan
-                    results[number] = (
-                        DemandResult(demand.holds(found), demand.sentence(found))
-                        if not why
-                        else DemandResult(False, why)
-                    )
-                except Unknown as problem:
-                    results[number] = DemandResult(False, f"{problem}.")
+                results[number] = DemandResult(False, why) if why else _judgement(demand, candidate)
         return candidate, [results[number] for number in sorted(results)]
 
     def _with(self, step: SpeedStep, candidate: ConfigFacts, stage: Needs) -> tuple[ConfigFacts, str]:
@@ -211,11 +201,12 @@ class SpeedPath:
         key = (step.small.name, candidate.config.index)
         if key not in self._traffic:
             small = describe_case(self.lab, self.source, step.small, self._options())
-            options = InterpretOptions(1, self.confined)
             self._traffic[key] = (
                 Uncounted(small.message)
                 if isinstance(small, Refusal)
-                else count_traffic(self.lab, self.source, small, step.small, candidate.config.index, options)
+                else count_traffic(
+                    self.lab, self.source, small, step.small, candidate.config.index, InterpretOptions(1)
+                )
             )
         traffic = self._traffic[key]
         if isinstance(traffic, Uncounted):
@@ -223,16 +214,6 @@ class SpeedPath:
         return replace(
             candidate, traffic=traffic, fetched=lambda resident, size: traffic.missed(Cache("", resident, size)).fetched
         ), ""
-
-    def _found(self, step: SpeedStep, candidate: ConfigFacts) -> tuple[float | None, str]:
-        """The number that was to be predicted; None and a sentence where it cannot be told."""
-        candidate, why = self._with(step, candidate, step.quantity.needs)
-        if why:
-            return None, why
-        try:
-            return step.quantity.of(candidate), ""
-        except Unknown as problem:
-            return None, f"{problem}."
 
     def _wrong_with(self, index: int) -> str:
         """Why one of the hardest public cases is wrong with a config; "" when they are right, or the interpreter cannot tell."""
@@ -245,7 +226,7 @@ class SpeedPath:
         """The same of one case: its numbers, or else accesses that it must not make, such as those of programs that repeat each other."""
         assert self._bundle is not None
         problems, pairs = {case.name: make_problem(self.lab, case, SEED)}, [(case.name, index)]
-        (outcome,) = interpret(self.lab, self.source, self._bundle, problems, pairs, InterpretOptions(1, self.confined))
+        (outcome,) = interpret(self.lab, self.source, self._bundle, problems, pairs, InterpretOptions(1))
         finding = check(self.lab, problems[case.name], outcome, self._bundle)
         if finding.skipped:
             return ""
@@ -253,15 +234,18 @@ class SpeedPath:
         return f"{case.name}: {said[0]}" if said else ""
 
 
-def _holds(of: Callable[[ConfigFacts], float], holds: Callable[[float], bool], candidate: ConfigFacts) -> bool:
-    try:
-        return holds(of(candidate))
-    except Unknown:
-        return False
+def _judgement(demand: Demand, candidate: ConfigFacts) -> DemandResult:
+    found = _value(demand.quantity.of, candidate)
+    return (
+        DemandResult(False, found)
+        if isinstance(found, str)
+        else DemandResult(demand.holds(found), demand.sentence(found))
+    )
 
 
-def _preference(step: SpeedStep, candidate: ConfigFacts) -> float:
+def _value(of: Callable[[ConfigFacts], float], candidate: ConfigFacts) -> float | str:
+    """A number about a kernel, or the sentence why it cannot be told."""
     try:
-        return step.prefer(candidate)
-    except Unknown:
-        return -math.inf
+        return of(candidate)
+    except Unknown as problem:
+        return f"{problem}."
