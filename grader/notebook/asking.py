@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from grader.judging.answer_marks import mark, wanted
 from grader.labs import all_labs
-from grader.labs.question import Posed, Question, posed, questions_of
+from grader.labs.question import Question, posed, questions_of
 from grader.notebook.cells import NotYet, display, grading_by_nbgrader, inputs
 from grader.reading.answers import Answers, Unclear, answers_executed
 from grader.reporting.compact import Remark
@@ -23,7 +23,7 @@ def ask(lab_id: str, name: str) -> None:
     if not given.student:
         display([Remark(UNNAMED, "yellow")])
         return
-    found = _posed(lab_id, question, given)
+    found = posed(lab_id, question, given.student)
     display([Remark(f"For {given.student}: {found.text}", "cyan"), Remark(f"Asked for: {wanted(found)}.", "dim")])
 
 
@@ -41,7 +41,7 @@ def check_answer(lab_id: str, name: str) -> float | None:
         raise NotYet(f"There is no answer yet: assign a number to {variable}, run that cell, then this one.")
     if isinstance(answer, Unclear):
         raise NotYet(f"{answer.sentence}.")
-    found = mark(_posed(lab_id, question, given), answer)
+    found = mark(posed(lab_id, question, given.student), answer)
     points = found.share * question.points
     colour = {0.0: "red", 1.0: "green"}.get(found.share, "yellow")
     display([Remark(f"{number(points)} of {number(question.points)} points. {found.sentence}", colour)])
@@ -57,10 +57,6 @@ def _question(lab_id: str, name: str) -> Question:
     if name not in questions:
         raise NotYet(f"{lab_id} has no question {name!r}; its questions are {', '.join(questions) or 'none'}.")
     return questions[name]
-
-
-def _posed(lab_id: str, question: Question, given: Answers) -> Posed:
-    return posed(lab_id, question, given.student)
 
 
 def _answers() -> Answers:

@@ -6,10 +6,12 @@ import os
 import sys
 from collections.abc import Sequence
 from dataclasses import replace
+from functools import cache
 from typing import TYPE_CHECKING, Any
 
+from grader.gpu.devices import choose
 from grader.labs import Lab, all_labs
-from grader.model import KernelSource, Refusal
+from grader.model import Device, KernelSource, Refusal
 from grader.notebook.language import translated
 from grader.reading import read_executed
 from grader.reporting.compact import Remark
@@ -84,6 +86,28 @@ def lab_named(lab_id: str) -> Lab:
 def sentence(text: str) -> str:
     """The text with its full stop."""
     return text if text.endswith((".", "?", "!")) else f"{text}."
+
+
+@cache
+def chosen_device() -> tuple[Device, str | None]:
+    """The device that kernels are graded on, and what is to be said of the choice."""
+    return choose("auto")
+
+
+@cache
+def _notes_once() -> list[Remark]:
+    chosen, note = chosen_device()
+    said = [Remark(note, "dim")] if note else []
+    if chosen.sandbox == "none":
+        said.append(Remark("bubblewrap does not work here, so your kernel runs without a sandbox.", "dim"))
+    return said
+
+
+def notes() -> list[Remark]:
+    """What has to be said of this machine, the first time somebody is told anything."""
+    said = list(_notes_once())
+    _notes_once().clear()
+    return said
 
 
 def grading_by_nbgrader() -> bool:

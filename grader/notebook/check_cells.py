@@ -17,23 +17,24 @@ from grader.model import KernelSource, Refusal, Report, Submission
 from grader.notebook.cells import (
     NotYet,
     Output,
+    chosen_device,
     display,
     executed_kernel,
     grading_by_nbgrader,
     inputs,
     lab_named,
+    notes,
     sentence,
 )
-from grader.notebook.chosen_device import chosen_device, notes
 from grader.notebook.harness import StepAnswer
 from grader.notebook.speeding import check_speed_step
 from grader.notebook.step_values import grids, printed, step_answer
 from grader.pipeline.grading import GradeOptions, grade_submission
 from grader.reading import read_step
 from grader.reporting import drawings, pictures
-from grader.reporting.compact import Remark, build_remarks, explanations, verdict
+from grader.reporting.compact import Remark, marked, remarks_on
 from grader.reporting.inline import Inline
-from grader.reporting.terminal import MARKS, number
+from grader.reporting.terminal import number
 from grader.running.cpu import InterpretOptions, interpret
 
 SEED = 20
@@ -62,14 +63,7 @@ def check(notebook: str, *, step: str | None = None, speed: str | None = None) -
     graded = report.labs[lab.id]
     points, most = graded.correctness_points, graded.correctness_max
     maps = [pictures.error_map(errors) for errors in graded.error_maps[:2]]
-    remarks = [
-        verdict(graded),
-        *explanations(graded),
-        *build_remarks(graded),
-        *printed(_prints(lab, graded.source)),
-        *notes(),
-    ]
-    output.show(Inline(remarks, maps))
+    output.show(Inline([*remarks_on(graded), *printed(_prints(lab, graded.source)), *notes()], maps))
     if grading_by_nbgrader():
         return points
     failed = next((test.name for test in graded.tests if test.kind == "correctness" and test.status == "failed"), None)
@@ -91,14 +85,12 @@ def needs(notebook: str, step: str | None = None, *, right: bool = True) -> None
         executed_kernel(lab_named(notebook))
         return
     wanted = steps_of(notebook)[step]
-    answer: StepAnswer | KernelSource | Refusal
-    answer = step_answer(notebook, step) if right else read_step(inputs(), notebook, wanted)
-    if isinstance(answer, KernelSource) or (isinstance(answer, StepAnswer) and answer.ok):
-        return
     head = f"This cell uses {wanted.function} of the step `{step}`, which is not right yet"
+    answer = step_answer(notebook, step) if right else read_step(inputs(), notebook, wanted)
     if isinstance(answer, Refusal):
         raise NotYet(f"{head}: {sentence(answer.message)}")
-    raise NotYet(f"{head}: {sentence(answer.sentences[0])}\nMake it right first, then run this cell again.")
+    if isinstance(answer, StepAnswer) and not answer.ok:
+        raise NotYet(f"{head}: {sentence(answer.sentences[0])}\nMake it right first, then run this cell again.")
 
 
 def check_speed(lab_id: str) -> float | None:
@@ -117,9 +109,7 @@ def check_speed(lab_id: str) -> float | None:
     else:
         head = f"speed {number(graded.speed_points)}/{number(graded.speed_max)} points on {report.device.name}"
         remarks = [Remark(head, "green" if graded.speed_points else "red")]
-        remarks += [
-            Remark(f"{MARKS[test.status][0]} {test.name}: {test.message}", MARKS[test.status][1]) for test in timed
-        ]
+        remarks += [marked(test.status, f"{test.name}: {test.message}") for test in timed]
     found = (drawings.tiers(graded), drawings.roofline(report, graded))
     output.show(Inline([*remarks, *notes()], [picture for picture in found if picture is not None]))
     return graded.speed_points if grading_by_nbgrader() else None
@@ -131,14 +121,12 @@ def _check_step(notebook: str, name: str) -> None:
         raise NotYet(sentence(answer.message))
     if answer.ok:
         _failures.pop((notebook, name), None)
-        mark, colour = MARKS["passed"]
-        display([Remark(f"{mark} {name}: {answer.sentences[0]}", colour), *printed(answer.printed), *notes()])
+        display([marked("passed", f"{name}: {answer.sentences[0]}"), *printed(answer.printed), *notes()])
         return
     tries = _failures[notebook, name] = _failures.get((notebook, name), 0) + 1
     first, *rest = answer.sentences if tries >= TRIES_BEFORE_CODE else map(_without_advice, answer.sentences)
-    mark, colour = MARKS["failed"]
     look = Remark(f"{answer.step.hint}.", "dim", folded="Where to look")
-    said = [Remark(f"{mark} {name}: {first}", colour), *(Remark(text, "cyan") for text in rest), look]
+    said = [marked("failed", f"{name}: {first}"), *(Remark(text, "cyan") for text in rest), look]
     display([*said, *printed(answer.printed), *notes()], grids(answer))
     raise NotYet(f"{answer.step.function} is not right yet: fix it, run its cell, then run this one again.")
 
@@ -167,9 +155,8 @@ def _prints(lab: Lab, source: KernelSource | None) -> tuple[str, ...]:
         return ()
     case = lab.cases[0]
     problems = {case.name: make_problem(lab, case, SEED)}
-    return interpret(lab, source, replace(bundle, made=made), problems, [(case.name, 0)], InterpretOptions(1))[
-        0
-    ].printed
+    (outcome,) = interpret(lab, source, replace(bundle, made=made), problems, [(case.name, 0)], InterpretOptions(1))
+    return outcome.printed
 
 
 _reports: dict[str, Report] = {}
@@ -187,11 +174,10 @@ def _graded(lab: Lab, output: Output) -> Report:
     submission = Submission(f"{lab.id} in this notebook", Path.cwd(), {lab.id: source})
     try:
         report = grade_submission(submission, [lab], options, output.progress)
+        if report.labs[lab.id].status != "graded":
+            raise NotYet(sentence(report.labs[lab.id].message))
     except BaseException:
         output.clear()
         raise
-    if report.labs[lab.id].status != "graded":
-        output.clear()
-        raise NotYet(sentence(report.labs[lab.id].message))
     _reports[lab.id] = report
     return report

@@ -8,13 +8,11 @@ import os
 from grader.labs import Lab, speed_steps_of
 from grader.labs.speed_step import SpeedStep, shown
 from grader.model import KernelSource, LabReport, Refusal, TestResult
-from grader.notebook.cells import NotYet, Output, display, executed_kernel, lab_named, sentence
-from grader.notebook.chosen_device import notes
+from grader.notebook.cells import NotYet, Output, display, executed_kernel, lab_named, notes, sentence
 from grader.notebook.speed_path import Guess, SpeedAnswer, SpeedPath
 from grader.notebook.trial import record
-from grader.reporting.compact import Remark
+from grader.reporting.compact import Remark, marked
 from grader.reporting.inline import Inline
-from grader.reporting.terminal import MARKS
 
 
 def predict(lab_id: str, speed: str, number: object) -> None:
@@ -78,12 +76,11 @@ def check_speed_step(lab: Lab, name: str, report: LabReport | None) -> None:
     output.show(Inline([Remark(f"looking at {name} ...", "dim")]))
     try:
         answer = path.check(step)
+        if isinstance(answer, Refusal):
+            raise NotYet(sentence(answer.message))
     except BaseException:
         output.clear()
         raise
-    if isinstance(answer, Refusal):
-        output.clear()
-        raise NotYet(sentence(answer.message))
     clock = [] if graded is None else _clock(lab, step, next((t for t in graded.tests if t.name == step.case), None))
     standing = _standing(lab, path) if answer.ok else []
     output.show(Inline([*_remarks(step, answer, guess), *standing, *clock, *notes()]))
@@ -105,21 +102,18 @@ def _taken_already(lab: Lab, step: SpeedStep) -> bool:
         return False
     if isinstance(answer, Refusal) or not answer.ok:
         return False
-    display([Remark(f"✓ {step.name}: already done, nothing to predict. {step.right} [{answer.config}]", "green")])
+    display([marked("passed", f"{step.name}: already done, nothing to predict. {step.right} [{answer.config}]")])
     return True
 
 
 def _remarks(step: SpeedStep, answer: SpeedAnswer, guess: Guess) -> list[Remark]:
-    mark, colour = MARKS["passed" if answer.ok else "failed"]
-    head = f"{mark} {step.name}: {step.right}" if answer.ok else f"{mark} {step.name}: not yet"
-    remarks = [Remark(f"{head} [{answer.config}]", colour)]
+    head = f"{step.name}: {step.right if answer.ok else 'not yet'} [{answer.config}]"
+    remarks = [marked("passed" if answer.ok else "failed", head)]
     if answer.found is not None:
         remarks.append(
             Remark(f"{step.question} {guess.compared(answer.found, answered=answer.ok or step.about_now)}", "cyan")
         )
-    for result in answer.results:
-        mark, colour = MARKS["passed" if result.ok else "failed"]
-        remarks.append(Remark(f"{mark} {result.text}", colour))
+    remarks += [marked("passed" if result.ok else "failed", result.text) for result in answer.results]
     if not answer.ok and not answer.wrong:
         remarks.append(Remark(f"Try next: {step.hint}. Then run the kernel's cell, and this one again.", "yellow"))
     return remarks

@@ -9,7 +9,6 @@ from __future__ import annotations
 import statistics
 from collections.abc import Callable, Mapping
 from functools import cache
-from pathlib import Path
 
 import torch
 
@@ -18,13 +17,12 @@ from grader.notebook.own_kernels import device
 from grader.notebook.predicting import Prediction, after, lock, reveal
 from grader.reporting.benchmarks import SHOWN, Entry, Record, load
 from grader.reporting.compact import Remark
-from grader.reporting.whole_models import ModelRecord, Which, load_model_record, not_measured
+from grader.reporting.whole_models import ROOT, ModelRecord, Which, load_model_record, not_measured
 from grader.unusable import Unusable
 
 __all__ = ["Prediction", "after", "gpu_here", "lock", "measured", "megabytes", "microseconds", "record", "reveal", "verdict",
            "whole_model"]  # fmt: skip
 
-ROOT = Path(__file__).parents[2]
 FLUSHED_BYTES = 256 * 2**20
 """Written before each timed call: more than any GPU's L2 holds, so that a weight comes from memory as it does in a model."""
 
@@ -55,7 +53,7 @@ def measured(lab_id: str, contestant: str, **sizes: float) -> list[Entry]:
 
 def whole_model(which: Which) -> ModelRecord | None:
     """The record of a whole model; None, with a sentence in the cell, as long as nobody measured it."""
-    found = load_model_record(which, ROOT)
+    found = load_model_record(which)
     if found is None:
         display([Remark(not_measured(which).strip(), "dim")])
     return found
