@@ -31,10 +31,12 @@ from grader.model import (
     Refusal,
 )
 from grader.notebook import step_words
+from grader.notebook.step_words import Deviation, deviation
 from grader.reading import read_step
 from grader.running.cpu import InterpretOptions, interpret
+from grader.traffic import counting
 from grader.traffic.accesses import parse
-from grader.traffic.counting import Touched, layout_of, touched
+from grader.traffic.counting import Touched, layout_of
 
 TYPES = {torch.float16: "*fp16", torch.float32: "*fp32", torch.int8: "*i8", torch.int32: "*i32"}
 OUTPUT = "out_ptr"
@@ -45,26 +47,18 @@ BEYOND = 1 << 20
 
 
 @dataclass(frozen=True)
-class Values:
-    """A step's result, what it should be, and which elements are wrong; of one shape. touched: what each program loads and stores."""
-
-    got: torch.Tensor
-    expected: torch.Tensor
-    wrong: torch.Tensor
-    touched: Sequence[Touched] = ()
-
-
-@dataclass(frozen=True)
 class StepAnswer:
     """Whether a step is right, and the sentences that say why not; the first is the one to read.
 
-    values: what came back beside what was expected, where it came to an end. printed: what its first program prints.
+    values: what came back beside what was expected, where it came to an end. touched: what each program of a wrong step loads and
+    stores. printed: what its first program prints.
     """
 
     step: Step
     ok: bool
     sentences: tuple[str, ...]
-    values: Values | None = None
+    values: Deviation | None = None
+    touched: Sequence[Touched] = ()
     printed: tuple[str, ...] = ()
 
 
@@ -89,41 +83,34 @@ def check_executed(
     When it is wrong, the earlier steps that it calls are checked too, and the first wrong one is the answer.
     """
     step = steps[name]
-    answer, source = _checked(step, cells, options, notebook)
-    if isinstance(answer, Refusal):
+    source = read_step(cells, notebook, step)
+    if isinstance(source, Refusal):
         for earlier in steps.values():
-            if earlier is not step and f"`{earlier.function}` is not defined" in answer.message:
-                cause = answer.message.split("\nNext: ")[0]
+            if earlier is not step and f"`{earlier.function}` is not defined" in source.message:
+                cause = source.message.split("\nNext: ")[0]
                 return replace(
-                    answer, message=f"{cause}\nNext: run the cell of the step `{earlier.name}`, then this one again"
+                    source, message=f"{cause}\nNext: run the cell of the step `{earlier.name}`, then this one again"
                 )
-    if source is None or (isinstance(answer, StepAnswer) and answer.ok):
+        return source
+    answer = check_step(step, source, options)
+    if answer.ok:
         return answer
+
+    def wrong_with(earlier: Step) -> tuple[str, ...]:
+        found = read_step(cells, notebook, earlier)
+        if isinstance(found, Refusal):
+            return (found.message,)
+        checked = check_step(earlier, found, options)
+        return () if checked.ok else checked.sentences
+
     called = step_words.functions(source)
     before = [steps[other] for other in list(steps)[: list(steps).index(name)] if steps[other].function in called]
     with ThreadPoolExecutor(max_workers=max(1, len(before))) as workers:
-        found = workers.map(lambda earlier: _checked(earlier, cells, options, notebook)[0], before)
-        for earlier, first in zip(before, found, strict=True):
-            if isinstance(first, Refusal) or not first.ok:
-                return StepAnswer(step, False, _earlier(step, earlier, first))
+        for earlier, said in zip(before, workers.map(wrong_with, before), strict=True):
+            if said:
+                head = f"{step.function} calls {earlier.function}, which is not right yet: fix the step `{earlier.name}` first."
+                return StepAnswer(step, False, (head, *said))
     return answer
-
-
-def _checked(
-    step: Step, cells: Sequence[str], options: InterpretOptions, notebook: str
-) -> tuple[StepAnswer | Refusal, KernelSource | None]:
-    """The answer, and what was read for it."""
-    found = read_step(cells, notebook, step)
-    if isinstance(found, Refusal):
-        return found, None
-    return check_step(step, found, options), found
-
-
-def _earlier(step: Step, earlier: Step, answer: StepAnswer | Refusal) -> tuple[str, ...]:
-    """That an earlier step is to be fixed first, and what is wrong there."""
-    first = f"{step.function} calls {earlier.function}, which is not right yet: fix the step `{earlier.name}` first."
-    said = [answer.message] if isinstance(answer, Refusal) else answer.sentences
-    return (first, *said)
 
 
 def check_step(step: Step, source: KernelSource, options: InterpretOptions) -> StepAnswer:
@@ -136,10 +123,9 @@ def check_step(step: Step, source: KernelSource, options: InterpretOptions) -> S
         ended, differs, _ = _judged(ready, replace(options, poison_masked=True))
         if differs and ended:
             wrong = (undefined(source, step_words.open_loads(source), step.result),)
-    if wrong and values is not None:
-        values = replace(values, touched=_touched(ready, options))
-    said = tuple(with_lines(sentence, source) for sentence in wrong)
-    return StepAnswer(step, not wrong, said or (step.right,), values, _printed(ready, options))
+    touched = _touched(ready, options) if wrong and values is not None else ()
+    said = tuple(with_lines(sentence, source) for sentence in wrong) or (step.right,)
+    return StepAnswer(step, not wrong, said, values, touched, _printed(ready, options))
 
 
 def _printed(ready: _Ready, options: InterpretOptions) -> tuple[str, ...]:
@@ -150,7 +136,7 @@ def _printed(ready: _Ready, options: InterpretOptions) -> tuple[str, ...]:
     return () if isinstance(made, Refusal) else _run(replace(ready, made=made), options).printed
 
 
-def result_of(step: Step, source: KernelSource, options: InterpretOptions) -> step_words.Deviation | str:
+def result_of(step: Step, source: KernelSource, options: InterpretOptions) -> Deviation | str:
     """What a step's run gives; a sentence where it does not compile or does not come to its end."""
     ready = _ready(step, source, options)
     if isinstance(ready, str):
@@ -185,10 +171,8 @@ def problem_of(step: Step) -> tuple[Problem, torch.Tensor]:
 def _ready(step: Step, source: KernelSource, options: InterpretOptions) -> _Ready | str:
     """What a run takes; a sentence where the step does not compile or has a loop that never ends."""
     problem, expected = problem_of(step)
-    types = {
-        **{name: TYPES[tensor.dtype] for name, tensor in problem.tensors.items()},
-        **dict.fromkeys(problem.scalars, "int"),
-    }
+    types = {name: TYPES[tensor.dtype] for name, tensor in problem.tensors.items()}
+    types |= dict.fromkeys(problem.scalars, "int")
     build = _building(options)
     made = made_module(source, build)
     if isinstance(made, Refusal):
@@ -197,8 +181,7 @@ def _ready(step: Step, source: KernelSource, options: InterpretOptions) -> _Read
     complaint = front_end(source, made, signature, build)
     if complaint is not None:
         return step_words.complained(step, source, complaint)
-    loop = first_endless(source.module)
-    if loop is not None:
+    if (loop := first_endless(source.module)) is not None:
         line, never = loop
         return f"{source.locate(line)}: {never}"
     return _Ready(step, source, made, problem, expected, _Harness(_parameters(step, problem, types)))
@@ -214,11 +197,11 @@ def _run(ready: _Ready, options: InterpretOptions) -> Outcome:
     return interpret(ready.harness, ready.source, bundle, {name: ready.problem}, [(name, 0)], options)[0]
 
 
-def _deviation(ready: _Ready, y: torch.Tensor, outcome: Outcome) -> step_words.Deviation:
-    return step_words.deviation(ready.step, ready.problem, y, ready.expected, written=outcome.written is not False)
+def _deviation(ready: _Ready, y: torch.Tensor, outcome: Outcome) -> Deviation:
+    return deviation(ready.step, ready.problem, y, ready.expected, written=outcome.written is not False)
 
 
-def _judged(ready: _Ready, options: InterpretOptions) -> tuple[bool, tuple[str, ...], Values | None]:
+def _judged(ready: _Ready, options: InterpretOptions) -> tuple[bool, tuple[str, ...], Deviation | None]:
     """Whether a run of a step came to an end of its own, what is wrong with it (nothing when it is right), and what it gave."""
     step, source, outcome = ready.step, ready.source, _run(ready, options)
     accesses = sentences(ready.harness, source, {step.name: ready.problem}, [outcome], step.function)
@@ -226,9 +209,8 @@ def _judged(ready: _Ready, options: InterpretOptions) -> tuple[bool, tuple[str, 
     if outcome.status != "ran" or outcome.y is None:
         return outcome.status == "crash", (*located, outcome.message), None
     found = _deviation(ready, outcome.y, outcome)
-    named, seen = step_words.differing(step, source, found, ready.expected)
-    said = (*seen, *located) if named else (*located, *seen)
-    return True, said, Values(outcome.y, ready.expected, found.wrong)
+    named, seen = step_words.differing(step, source, found)
+    return True, (*seen, *located) if named else (*located, *seen), found
 
 
 def _touched(ready: _Ready, options: InterpretOptions) -> Sequence[Touched]:
@@ -241,19 +223,15 @@ def _touched(ready: _Ready, options: InterpretOptions) -> Sequence[Touched]:
         accesses = parse(outcome.flow, [(name, BEYOND + one.extent) for name, one in layouts.items()], ready.step.grid)
     except ValueError:
         return ()
-    return touched(layouts, math.prod(ready.step.grid), accesses)
+    return counting.touched(layouts, math.prod(ready.step.grid), accesses)
 
 
 def _parameters(step: Step, problem: Problem, types: Mapping[str, str]) -> tuple[Parameter, ...]:
     """Of a vector of integers beside other tensors the size is told, too: its numbers say where in those to go on."""
-    given = [tensor for name, tensor in problem.tensors.items() if name != OUTPUT]
-    indices = {
-        name
-        for name, tensor in problem.tensors.items()
-        if tensor.dim() == 1 and tensor.dtype == torch.int32 and len(given) > 1
-    }
-    sizes = {name: (str(problem.tensors[name].numel()),) for name in indices - {OUTPUT}}
-    return tuple(Parameter(name, kind, sizes=sizes.get(name, step.sizes.get(name, ()))) for name, kind in types.items())
+    given = {name: tensor for name, tensor in problem.tensors.items() if name != OUTPUT}
+    indices = [name for name, tensor in given.items() if tensor.dim() == 1 and tensor.dtype == torch.int32]
+    sizes = {**step.sizes, **{name: (str(given[name].numel()),) for name in indices if len(given) > 1}}
+    return tuple(Parameter(name, kind, sizes=sizes.get(name, ())) for name, kind in types.items())
 
 
 def _laid_out_like(expected: torch.Tensor) -> torch.Tensor:

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import torch
+
 from grader.compile_errors.excerpt import INDENT
 from grader.exercises import steps_of
 from grader.model import Refusal
 from grader.notebook.cells import NotYet, display, inputs, sentence
-from grader.notebook.harness import StepAnswer, Values, check_executed
+from grader.notebook.harness import StepAnswer, check_executed
+from grader.notebook.step_words import Deviation
 from grader.reporting import pictures
 from grader.reporting.compact import Remark
 from grader.running.cpu import InterpretOptions
@@ -31,15 +34,15 @@ def show_values(notebook: str, step: str) -> None:
         raise NotYet(sentence(answer.message))
     if answer.values is None:
         raise NotYet(f"{step} gives no values yet: {answer.sentences[0]}")
-    shown, row, column = _window(answer.values)
-    last = row + shown.got.shape[0], column + shown.got.shape[1]
-    head = f"{answer.step.result}, rows {row} to {last[0] - 1}, columns {column} to {last[1] - 1}"
-    blocks = {"got": shown.got, "expected": shown.expected, "difference": shown.got.double() - shown.expected.double()}
-    width = 9 * shown.got.shape[1] + 3
+    (got, expected, _), (row, column) = _window(answer.values)
+    rows, columns = got.shape
+    head = f"{answer.step.result}, rows {row} to {row + rows - 1}, columns {column} to {column + columns - 1}"
+    blocks = {"got": got, "expected": expected, "difference": got.double() - expected.double()}
+    width = 9 * columns + 3
     lines = ["".join(f"{title:<{width}}" for title in blocks)]
     lines += [
         "   ".join("".join(f"{value.item():>9.4g}" for value in block[at]) for block in blocks.values())
-        for at in range(shown.got.shape[0])
+        for at in range(rows)
     ]
     display([Remark("\n".join([head, *(f"{INDENT}{line.rstrip()}" for line in lines)]))])
 
@@ -48,9 +51,9 @@ def grids(answer: StepAnswer) -> list[pictures.Picture]:
     """What came back beside what was expected, and what each program touched; none where nothing came back."""
     if answer.values is None:
         return []
-    shown, row, column = _window(answer.values)
-    grid = pictures.values(answer.step.result, shown.got, shown.expected, shown.wrong, (row, column))
-    return [grid, pictures.footprints(answer.values.touched, answer.step.result)] if answer.values.touched else [grid]
+    shown, at = _window(answer.values)
+    grid = pictures.values(answer.step.result, *shown, at)
+    return [grid, pictures.footprints(answer.touched, answer.step.result)] if answer.touched else [grid]
 
 
 def printed(lines: tuple[str, ...]) -> list[Remark]:
@@ -58,15 +61,18 @@ def printed(lines: tuple[str, ...]) -> list[Remark]:
     return [Remark("\n".join(["program 0 prints:", *(f"{INDENT}{line}" for line in lines)]), "dim")] if lines else []
 
 
-def _window(values: Values) -> tuple[Values, int, int]:
-    """Some rows and columns with the first wrong element, and where they begin. One dimension is a column, more than two are rows."""
+def _window(values: Deviation) -> tuple[tuple[torch.Tensor, torch.Tensor, torch.Tensor], tuple[int, int]]:
+    """Rows and columns around the first wrong element, of what came back, what was expected and what is wrong, and where they begin.
+
+    One dimension is a column, more than two are rows.
+    """
     got, expected, wrong = (
         one.reshape(-1, one.shape[-1]) if one.dim() > 1 else one.reshape(-1, 1)
-        for one in (values.got, values.expected, values.wrong)
+        for one in (values.y, values.expected, values.wrong)
     )
     first = wrong.nonzero()[0].tolist() if bool(wrong.any()) else [0, 0]
     row, column = (
         max(0, min(at - 1, size - most)) for at, size, most in zip(first, got.shape, (ROWS, COLUMNS), strict=True)
     )
     cut = slice(row, row + ROWS), slice(column, column + COLUMNS)
-    return Values(got[cut], expected[cut], wrong[cut]), row, column
+    return (got[cut], expected[cut], wrong[cut]), (row, column)

@@ -117,9 +117,13 @@ def open_loads(source: KernelSource) -> list[int]:
 
 @dataclass(frozen=True)
 class Deviation:
-    """Where a result is wrong. left: still the poison that it arrived as, which is wrong; allowed: how far off an element may be."""
+    """A result beside what it should be, and where it is wrong, all of one shape.
+
+    left: still the poison that it arrived as, which is wrong; allowed: how far off an element may be.
+    """
 
     y: torch.Tensor
+    expected: torch.Tensor
     left: torch.Tensor
     wrong: torch.Tensor
     allowed: torch.Tensor
@@ -137,10 +141,10 @@ def deviation(step: Step, problem: Problem, y: torch.Tensor, expected: torch.Ten
     left = torch.zeros_like(y, dtype=torch.bool) if written else _poison(y)
     allowed = step.tolerance(inputs) if step.tolerance else torch.zeros_like(expected, dtype=torch.float64)
     wrong = left | ~(((y.double() - expected.double()).abs() <= allowed) | (y == expected))
-    return Deviation(y, left, wrong, allowed)
+    return Deviation(y, expected, left, wrong, allowed)
 
 
-def differing(step: Step, source: KernelSource, found: Deviation, expected: torch.Tensor) -> tuple[bool, list[str]]:
+def differing(step: Step, source: KernelSource, found: Deviation) -> tuple[bool, list[str]]:
     """How much is wrong or still the poison that it arrived as, one element of it, and the slip that gives exactly this.
 
     The first value tells whether a slip does.
@@ -159,7 +163,7 @@ def differing(step: Step, source: KernelSource, found: Deviation, expected: torc
     else:
         said = (
             f"{place}: {int(wrong.sum())} of {wrong.numel()} elements are wrong: {element} is {_number(y[at])}, "
-            f"expected {_number(expected[at])}."
+            f"expected {_number(found.expected[at])}."
         )
     known = [f"The result is {slip.what}{'' if slip.what.endswith('?') else '.'}"] if slip else []
     return slip is not None, [said, *known]

@@ -42,11 +42,11 @@ def test_a_wrong_step_shows_values_and_prints_at_once_and_what_to_write_later(ca
 def test_a_footprint_is_what_each_program_touches_in_the_tensors_shape(monkeypatch):
     wrong = WRONG.replace("* BLOCK", "* 8")
     monkeypatch.setattr(step_values, "inputs", lambda: ["", wrong])
-    touched = step_values.step_answer("opening", "add").values.touched
+    touched = step_values.step_answer("opening", "add").touched
     assert [one["out_ptr"].nonzero()[0].tolist() for one in touched] == [list(range(8 * p, 8 * p + 16)) for p in range(3)]
     beyond = wrong.replace("x_ptr + at)", "x_ptr + at + 30)")
     monkeypatch.setattr(step_values, "inputs", lambda: ["", beyond])
-    touched = step_values.step_answer("opening", "add").values.touched
+    touched = step_values.step_answer("opening", "add").touched
     assert [one["x_ptr"].nonzero()[0].tolist() for one in touched] == [list(range(8 * p + 30, min(8 * p + 46, 48))) for p in range(3)]
 
 
