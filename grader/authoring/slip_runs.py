@@ -25,8 +25,7 @@ import torch
 
 from grader.authoring.notebooks import SOURCE, instructor_notebook
 from grader.authoring.release import BEGIN, END
-from grader.exercises import steps_of
-from grader.exercises.slips import RESULTS, SENTENCES
+from grader.exercises import RESULTS, SENTENCES, steps_of
 from grader.labs.edits import edited, read_edits
 from grader.labs.notebook_step import Step
 from grader.model import KernelSource, Refusal

@@ -9,10 +9,11 @@ from pathlib import Path
 import pytest
 import torch
 
+from grader import exercises
 from grader.authoring import slip_runs
 from grader.authoring.bundle import student_files
 from grader.authoring.slip_runs import as_json, catalogues, computed, entries, stored_results, write_slips
-from grader.exercises.slips import RESULTS, SENTENCES, slips_in
+from grader.exercises import RESULTS, SENTENCES, slips_of
 from grader.notebook.harness import check_step, problem_of
 from grader.notebook.step_words import deviation
 from grader.running.cpu import InterpretOptions
@@ -43,7 +44,7 @@ def test_the_edits_give_what_lies_there_and_are_told_as_themselves(catalogue):
         assert entry.what in answer.sentences[1], entry.name
         assert answer.values is not None
         problem, expected = problem_of(entry.step)
-        given = deviation(entry.step, problem, answer.values.got, expected, written=False)
+        given = deviation(entry.step, problem, answer.values.y, expected, written=False)
         assert given.equals(torch.from_numpy(stored[entry.digest])), entry.name
 
 
@@ -62,7 +63,7 @@ def test_the_installed_package_has_results_and_no_edit(tmp_path):
     subprocess.run(command, cwd=ROOT, check=True, capture_output=True)
     built = {path.relative_to(tmp_path).as_posix() for path in tmp_path.rglob("slip*")}
     folders = [Path(catalogue).parent.as_posix() for catalogue in CATALOGUES]
-    assert built == {"grader/exercises/slips.py", "grader/authoring/slip_runs.py",
+    assert built == {"grader/authoring/slip_runs.py",
                      *(f"{folder}/{name}" for folder in folders for name in (SENTENCES, RESULTS))}
     assert (tmp_path / "grader/compile_errors/messages.toml").is_file(), "the table of compile errors is data of the package"
     assert list(tmp_path.rglob("mistakes.toml")) == []
@@ -98,7 +99,8 @@ def test_an_edit_and_a_sentence_are_enough(repository, monkeypatch):
         file.write(ADDED)
     assert write_slips(repository) == [folder / RESULTS, folder / SENTENCES]
     assert ran == ["one too large at the start"]
-    last = slips_in(folder, "find")[-1]
+    monkeypatch.setattr(exercises, "LABS", folder.parent)
+    last = slips_of("dds", "find")[-1]
     assert last.what == ran[0]
     assert last.result.tolist() == [[1, 2], [3, 2], [3, 5], [6, 6]]
     assert write_slips(repository) == []
