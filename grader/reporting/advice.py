@@ -30,13 +30,12 @@ class Built:
 def builds(report: LabReport) -> list[Built]:
     """The configs of a lab that have a binary."""
     lab, capability = all_labs().get(report.lab_id), report.facts_capability
-    found = [(config, report.facts[config.index]) for config in report.configs if config.index in report.facts]
-    if lab is None or capability is None:
-        return [Built(config, describe_facts(facts), ()) for config, facts in found]
-    return [
-        Built(config, describe_facts(facts), advice(facts, config, lab, report.source, capability))
-        for config, facts in found
-    ]
+    found = []
+    for config in report.configs:
+        if (facts := report.facts.get(config.index)) is not None:
+            said = advice(facts, config, lab, report.source, capability) if lab and capability else ()
+            found.append(Built(config, describe_facts(facts), said))
+    return found
 
 
 def describe_facts(facts: BuildFacts) -> str:

@@ -18,18 +18,13 @@ DECODER_LAYERS = 32
 """Layers of a model of 7 B: what tokens a second are reckoned for."""
 
 Which = Literal["encoder", "encoder_positions", "decoder"]
-RESULTS = Path("bench") / "results"
-SHOWN_MODELS: dict[Which, Path] = {
-    "encoder": RESULTS / "encoder_nvidia_h200.json",
-    "encoder_positions": RESULTS / "encoder_positions_nvidia_h200.json",
-    "decoder": RESULTS / "decoder_nvidia_h200.json",
-}
-"""The records that docs/benchmarks.md and the notebook show, once they are there."""
-
 COMMANDS: dict[Which, str] = {
-    "encoder": "python -m bench encoder", "encoder_positions": "python -m bench encoder --relative-positions",
+    "encoder": "python -m bench encoder",
+    "encoder_positions": "python -m bench encoder --relative-positions",
     "decoder": "python -m bench decoder",
-}  # fmt: skip
+}
+SHOWN_MODELS = {which: Path("bench") / "results" / f"{which}_nvidia_h200.json" for which in COMMANDS}
+"""The records that docs/benchmarks.md and the notebook show, once they are there."""
 
 LECTURE = (
     ("not quantised", 785.313, 15.279),
