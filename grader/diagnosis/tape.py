@@ -93,15 +93,13 @@ class Node:
 
 @dataclass(frozen=True)
 class Stored:
-    """One store or atomic of any program, recorded or not: who, where, and the range of elements it touched."""
+    """One store or atomic of any program, recorded or not: who, and the range of elements it touched."""
 
     program: int
     op: str
-    line: int | None
     tensor: str
     lowest: int
     highest: int
-    lanes: int
 
 
 @dataclass(frozen=True, eq=False)
@@ -157,16 +155,8 @@ def _parse(record: bytes) -> Tape:
     programs = {_whole(p): range(start, _whole(end, start, counts[0])) for p, start, end in document["programs"]}
     names = [str(name) for name in document["tensors"]]
     stores = tuple(
-        Stored(
-            _whole(p),
-            str(op),
-            None if line is None else _whole(line),
-            _named(names, tensor),
-            _whole(low),
-            _whole(high),
-            _whole(lanes),
-        )
-        for p, op, line, tensor, low, high, lanes in document["stores"]
+        Stored(_whole(p), str(op), _named(names, tensor), _whole(low), _whole(high))
+        for p, op, _, tensor, low, high, _ in document["stores"]
     )
     return Tape(tuple(_nodes(document, names, body, *tables)), programs, stores, document["all_stores"] is True)
 
