@@ -10,7 +10,7 @@ import numpy as np
 
 from grader.diagnosis.provenance import Provenance, Untraceable, lanes_before, spread
 from grader.diagnosis.relation import Run
-from grader.diagnosis.tape import MOVES, Node, Tape
+from grader.diagnosis.tape import MOVES, Node
 
 
 @dataclass(frozen=True)
@@ -50,26 +50,20 @@ def sentence_of(links: list[HistoryStep]) -> str:
 def way(run: Run, number: int, lane: int, tensor: str) -> list[HistoryStep]:
     """The way of one element from its load; nothing where it is not known."""
     try:
-        return history(run.tape, run.provenance, number, lane, tensor)
+        return history(run.provenance, number, lane, tensor)
     except (Untraceable, ValueError):
         return []
 
 
 def history(
-    tape: Tape, provenance: Provenance, number: int, lane: int, tensor: str, *, strictly: bool = False
+    provenance: Provenance, number: int, lane: int, tensor: str, *, strictly: bool = False
 ) -> list[HistoryStep]:
     """The way of one element of a node from its load of `tensor`, the load first; moves are left out. strictly: not through a minimum or
     maximum that came out as another of its inputs."""
     links: list[HistoryStep] = []
     while True:
-        node = tape.nodes[number]
-        if provenance.is_lookup(node):
-            links.append(
-                HistoryStep(number, node.op, node.line, node.type, float(provenance.values(number).reshape(-1)[lane]))
-            )
-            number = node.inputs[1]
-            continue
-        if node.op in MOVES:
+        node = provenance.tape.nodes[number]
+        if node.op in MOVES and not provenance.is_lookup(node):
             ((number, lanes, _),) = lanes_before(provenance, node, np.array([lane]))
             lane = int(lanes[0])
             continue
@@ -78,14 +72,13 @@ def history(
         except (Untraceable, ValueError):
             value = float("nan")
         if node.type != "int1":  # which was asked, and is no number of the element
-            links.append(
-                HistoryStep(number, node.op, node.line, node.type, value, _done(provenance, node, lane, value))
-            )
+            done = _done(provenance, node, lane, value)
+            links.append(HistoryStep(number, node.op, node.line, node.type, value, done))
         if node.op == "load":
             if node.tensor == tensor:
                 break
             return []
-        inputs = node.inputs[1:] if node.op == "select" else node.inputs
+        inputs = node.inputs[1:] if node.op in ("select", "gather") else node.inputs
         if node.op == "select":
             condition = provenance.values(node.inputs[0])
             chosen = bool(np.broadcast_to(condition, node.shape).reshape(-1)[lane])
@@ -93,11 +86,11 @@ def history(
             if tensor not in provenance.sources(inputs[0]):  # a constant, for what was asked about the element
                 inputs = node.inputs[:1]
         following = [i for i in dict.fromkeys(inputs) if tensor in provenance.sources(i)]
-        places = {i: int(spread(tape.nodes[i], node.shape, np.array([lane]))[0]) for i in following}
+        places = {i: int(spread(provenance.tape.nodes[i], node.shape, np.array([lane]))[0]) for i in following}
         if strictly and any(word in node.op for word in ("min", "max", "clamp")):
             following = [i for i in following if float(provenance.values(i).reshape(-1)[places[i]]) == value]
         if len(following) > 1:
-            found = (history(tape, provenance, i, places[i], tensor, strictly=True) for i in following)
+            found = (history(provenance, i, places[i], tensor, strictly=True) for i in following)
             ways = list(filter(None, found))
             alone = all(provenance.sources(i) == {tensor} for i in following)  # so that both are parts of one number
             return [*ways[0], *links[::-1]] if len(ways) == 1 or (ways and alone) else []
@@ -111,6 +104,8 @@ def _done(provenance: Provenance, node: Node, lane: int, value: float) -> str:
     """An operation of one element in numbers, such as "-3 & 15 = 13"."""
     if node.op in CASTS:
         return f"as {node.type} {digits(value, node.type)}"
+    if node.op == "gather":
+        return ""
     if node.op == "select":
         return f"tl.where takes {digits(value, node.type)}"
     if node.op not in SYMBOLS or len(node.inputs) != 2:
