@@ -55,7 +55,7 @@ PARTS = (
     ),
     Part(
         ("diagnosis",), 3.2, "the relation, the fit, the catalogue, the sentences",
-        "the engine (tape, provenance, following, flow) is 0.9, the line (definition, mending, looping) 0.9; the rest: nine columns",
+        "the engine (tape, provenance, flow) is 0.9, the line (definition, mending, looping) 0.9; the rest: nine columns",
     ),
     Part(("labs",), 5.5, "contract and recipes; each lab's folder"),
     Part(

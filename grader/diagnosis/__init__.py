@@ -5,7 +5,7 @@ Read it in this order, half an hour in all:
 1. `observation`: what is said, and COLUMNS, the order in which everything is compared.
 2. `grader.labs.expected`: what should stand there, which each lab says of itself.
 3. The engine, which knows no right or wrong. `tape`: a launch as operations with lines and values. `provenance`: from which elements
-   of which tensor a value comes. `flow`, `following`: how an element of Y came about, as a sum of factor * left * right.
+   of which tensor a value comes. `flow`: how an element of Y came about, as a sum of factor * left * right.
    `history`: what became of one element, step by step.
 4. `relation`: the same as a table, a column for all that can deviate. `fit`: a column as an integer combination, with names.
 5. `compare`: the columns in order, and which deviation makes the next ones uncertain. Then the columns, each on its own:

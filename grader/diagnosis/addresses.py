@@ -111,7 +111,7 @@ class _Walk:
     @property
     def alternates(self) -> bool:
         """Whether each lane meets a word of its own, whose elements take turns in several multiplications: no walk of this kind."""
-        other = self.products.right if self.name == "left" else self.products.left
+        other = self.products.other(self.side)
         words, met = other.k[0][self.products.term == self.products.term.min()], other.k[0][self.products.live[0]]
         several = other.operand.unit > 1 and len(words) > 1 and len(np.unique(met)) < len(met)
         return several and bool((np.diff(words) != 0).all())
@@ -241,8 +241,8 @@ class _Walk:
         """Whether an access's addresses are made of those of a load for a tile that the program stored before."""
         mine = self.run.tape.accesses[self.products.program]
         before = max((one.number for one in mine if one.op != "load" and one.number < access.number), default=-1)
-        loads = (one for one in mine if one.op == "load" and one.tensor == access.tensor and one.number < before)
-        earlier = {load.inputs[0] for load in loads} - {access.inputs[0]}
+        loads = self.run.loads(self.products.program, access.tensor)
+        earlier = {load.inputs[0] for load in loads if load.number < before} - {access.inputs[0]}
         return any(node.number in earlier for node in address_nodes(self.run, access))
 
     def observation(
@@ -320,7 +320,7 @@ def check_k(run: Run, products: Products) -> list[Observation]:
     """The k of both sides against each other."""
     left, right = products.left, products.right
     unit = right.operand.unit
-    wrong = products.live & (left.k // unit != right.k // unit)
+    wrong = products.live & ~products.meets
     if not wrong.any():
         return []
     walks = [_Walk(run, products, name) for name in ("left", "right")]

@@ -29,9 +29,6 @@ MAX_PROGRAMS = 12
 PLACES = ("rows", "k", "index", "count")
 """Columns that say which elements a tile's products are made of."""
 
-Followed = tuple[list[Node], Products]
-"""A program's stores to Y, and the products behind a sample of what one of them leaves."""
-
 
 def compare(run: Run) -> list[Observation]:
     """All that deviates in a launch, each column and aspect once."""
@@ -120,9 +117,8 @@ def _places(run: Run, stores: list[Node], everything: Products) -> tuple[list[Ob
 
 def _is_alone(run: Run, products: Products) -> bool:
     """Whether no other program stores there: what one leaves out another may bring."""
-    stores = [one for one in run.tape.stores if one.tensor == run.lab.output]
-    own = {(one.lowest, one.highest) for one in stores if one.program == products.program}
-    shared = any((one.lowest, one.highest) in own for one in stores if one.program != products.program)
+    own = {(one.lowest, one.highest) for one in run.stores if one.program == products.program}
+    shared = any((one.lowest, one.highest) in own for one in run.stores if one.program != products.program)
     return run.tape.all_stores and not shared
 
 
@@ -162,16 +158,15 @@ def _of_slices(run: Run, followed: list[Products]) -> list[Observation]:
         tiles.setdefault((int(products.m[0]), int(products.n[0])), []).append(products)
     for parts in tiles.values() if run.tape.all_stores else ():
         programs = {products.program for products in parts}
-        shared = [one for one in run.tape.stores if one.program in programs and one.tensor == run.lab.output]
-        places = {(one.lowest, one.highest) for one in shared}
-        if programs == {one.program for one in run.tape.stores if (one.lowest, one.highest) in places}:
+        places = {(one.lowest, one.highest) for one in run.stores if one.program in programs}
+        if programs == {one.program for one in run.stores if (one.lowest, one.highest) in places}:
             again = [one for one in parts if meets_again(run, one)]  # by itself, wherever the others begin
             return check_steps(run, again[0]) or check_counts(run, again[:1])[:1] if again else check_counts(run, parts)
     return []
 
 
-def followed_programs(run: Run) -> Iterator[Followed]:
-    """Programs whose flow into Y can be followed, with a sample of the wrong elements that they store."""
+def followed_programs(run: Run) -> Iterator[tuple[list[Node], Products]]:
+    """Programs whose flow into Y can be followed: their stores to Y, and the products behind a sample of the wrong elements of one."""
     count = 0
     programs = list(run.tape.programs)
     for program in map(programs.__getitem__, _spread(len(programs))):
@@ -230,5 +225,4 @@ def unreadable(run: Run, locate: Callable[[int], str]) -> str:
             except Untraceable as error:
                 return f"it ends at `{error}`" + (f", {locate(error.line)}" if error.line else "")
             return ""
-    stored = any(one.tensor == run.lab.output for one in run.tape.stores)
-    return "no program that was followed stores a wrong element of Y" if stored else "no program stores to Y"
+    return "no program that was followed stores a wrong element of Y" if run.stores else "no program stores to Y"

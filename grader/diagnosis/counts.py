@@ -65,9 +65,7 @@ def _times_met(products: Products, e: int, needed: Array, *, own: bool = False) 
     """int [K]: how often both operands hold this k, of any rows or of the element's own. An operand may come in parts, such as what fp16
     holds of it and what is left: where each of several lines multiplies every k that is needed once, that is once."""
     left, right = products.left, products.right
-    unit = right.operand.unit
-    met = left.live[e] & right.live[e] & products.alive[e] & (left.k[e] // unit == right.k[e] // unit)
-    met &= (left.k[e] >= 0) & (left.k[e] < len(needed))
+    met = products.live[e] & products.meets[e] & (left.k[e] >= 0) & (left.k[e] < len(needed))
     if own:
         met &= (left.row[e] == products.m[e]) & (right.row[e] == products.n[e])
     places = [term.place for term in products.flow.terms]
@@ -145,7 +143,7 @@ def _line_of_load_again(run: Run, one: Products) -> int | None:
 
 def _loaded(run: Run, one: Products, k: Array) -> bool:
     """Whether a program loaded elements of X at some of these k."""
-    loads = (node for node in run.tape.accesses[one.program] if node.tensor == one.left.operand.tensor)
+    loads = run.loads(one.program, one.left.operand.tensor)
     places = (one.left.operand.place(run.problem, load.offsets[load.active])[1] for load in loads)
     return any(np.isin(k, along).any() for along in places)
 
@@ -249,7 +247,7 @@ def _left_out(run: Run, products: Products, side: Side) -> Array:
 def _past_the_end(run: Run, products: Products, e: int) -> list[Observation]:
     """Products of what lies past K on both sides."""
     K, left, right = run.sizes[2], products.left, products.right
-    past = left.live[e] & right.live[e] & products.alive[e] & ((left.k[e] >= K) | (right.k[e] >= K))
+    past = products.live[e] & ((left.k[e] >= K) | (right.k[e] >= K))
     past &= (left.value[e] != 0) & (right.value[e] != 0)
     if not past.any():
         return []

@@ -35,11 +35,6 @@ def address_nodes(run: Run, access: Node) -> list[Node]:
     return behind(run, access.inputs[0 if access.op == "load" else 1], stop=is_brought)
 
 
-def pointers_of(run: Run, access: Node) -> list[Node]:
-    """Those of them that put the parts of an address together."""
-    return [node for node in address_nodes(run, access) if node.op == "addptr"]
-
-
 def mask_nodes(run: Run, access: Node) -> list[Node]:
     """The same of its mask; none without one."""
     which = 1 if access.op == "load" else 2
@@ -258,12 +253,6 @@ def is_cut(run: Run, access: Node) -> bool:
 # ---- what Python goes by: loops and conditions, whose bounds and tests the tape has too
 
 
-def line_of_maker(run: Run, number: int, use: Node, right: Container[int] = ()) -> int | None:
-    """Where a number that a loop or a condition goes by was made; its own line where that was given, or is right."""
-    made = run.tape.nodes[number]
-    return use.line if made.op in GIVEN or number in right else made.line
-
-
 def line_of_alias(text: str, loop: Loop, place: int) -> int | None:
     """Where a range's start, stop or step got its name, if it is another name of something given, which leaves no node on the tape."""
     names = [ast.unparse(one) for one in getattr(getattr(loop, "iter", loop), "args", [])]
@@ -286,7 +275,7 @@ def _line_of_other_name(text: str, name: str | None) -> int | None:
 def line_of_idle(run: Run) -> int | None:
     """The condition, or the loop, that a program which stores nothing met last, of those that went otherwise where others store; where
     none does, a store in that loop."""
-    storing = {one.program for one in run.tape.stores if one.tensor == run.lab.output}
+    storing = {one.program for one in run.stores}
     met = {program: _steered(run, program) for program in run.tape.programs}
     others = {one for program in storing & met.keys() for one in met[program].items()}
     idle = (list(mine.items()) for program, mine in met.items() if program not in storing)
@@ -333,11 +322,12 @@ def _conditions_passed(run: Run, begin: int, end: int) -> set[int | None]:
 
 
 def line_of_condition(run: Run, line: int, beside: int) -> int | None:
-    """Where the condition under which a line runs, and not the line beside, was made."""
+    """Where the condition under which a line runs, and not the line beside, was made; its own line where its test was given."""
     for block in around(run.text, line):
         if not isinstance(block, ast.For) and not block.lineno < beside <= last_line(block):
             tests = (node for node in run.tape.nodes if node.op == "condition" and node.line == block.lineno)
-            return next((line_of_maker(run, test.inputs[0], test) for test in tests), block.lineno)
+            made = ((run.tape.nodes[test.inputs[0]], test) for test in tests)
+            return next((test.line if one.op in GIVEN else one.line for one, test in made), block.lineno)
     return None
 
 

@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 import numpy as np
 
-from grader.diagnosis.definition import address_nodes, line_of_pointer, line_of_step, line_to_blame, pointers_of
+from grader.diagnosis.definition import address_nodes, line_of_pointer, line_of_step, line_to_blame
 from grader.diagnosis.mending import line_of_mask, line_of_place
 from grader.diagnosis.observation import Observation
 from grader.diagnosis.relation import Products, Run, Side, element, first_of, index_elements, load_of
@@ -65,7 +65,7 @@ def _line_of_element(run: Run, products: Products, e: int, p: int) -> tuple[int 
         if earlier is not None and indices[-1:] == loads[-1:]:  # loaded once
             return line_of_step(run, earlier, partner) or access.line, True
         return (line_of_step(run, indices[-1], loads[-1]) if indices else None) or loads[-1].line, False
-    made = pointers_of(run, loads[-1])
+    made = [node for node in address_nodes(run, loads[-1]) if node.op == "addptr"]
     return (None if made else line_of_pointer(run.text, loads[-1])) or line_to_blame(made, loads[-1]), False
 
 

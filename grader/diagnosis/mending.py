@@ -25,7 +25,7 @@ from grader.diagnosis.definition import (
     numbers_behind,
 )
 from grader.diagnosis.provenance import FAR, IDENTITIES, Array, Provenance, Untraceable, lanes_before, spread
-from grader.diagnosis.relation import Products, Run, Side, index_elements, load_of, needed_of
+from grader.diagnosis.relation import Products, Run, Side, index_elements, load_of, loads_of, needed_of
 from grader.diagnosis.reordering import line_of_exchange, line_of_mixing
 from grader.diagnosis.statements import line_in_block_pointer
 from grader.diagnosis.stores import places_in_output, stores_to_output
@@ -162,15 +162,13 @@ def right_numbers(run: Run, products: Products, blamed: Side | None = None) -> f
         m, n, inside = places_in_output(run, store)
         if inside.any() and not run.wrong[m[inside], n[inside]].any():
             found |= {node.number for number in store.inputs for node in behind(run, number)}
-    unit = products.right.operand.unit
     rows = [side.row == products.rows(side)[:, None] for side in (products.left, products.right)]
-    meets, live = rows[0] & rows[1] & (products.left.k // unit == products.right.k // unit), products.live
+    meets, live = rows[0] & rows[1] & products.meets, products.live
     for side in (products.left, products.right):
         whole = side is not blamed and blamed is not None and goes_through(run, products, side)
-        for number in dict.fromkeys(side.node.tolist()):
-            here = live & (side.node == number)
-            load = run.load_of(number, side.operand.tensor)
-            if load and (whole or (here.any() and meets[here].all())):
+        for load, its_own in loads_of(run, side):
+            here = live & its_own
+            if whole or (here.any() and meets[here].all()):
                 found |= numbers_behind(run, load)
     return frozenset(found | _right_lookups(run, products))
 
@@ -182,10 +180,9 @@ def _right_lookups(run: Run, products: Products) -> set[int]:
     if index_of is None:
         return found
     right = index_elements(run, left) == index_of(run.problem, products.right.offset)
-    for number in dict.fromkeys(left.node.tolist()):
-        here = products.live & (left.node == number)
-        load = run.load_of(number, left.operand.tensor)
-        if load and here.any() and right[here].all():
+    for load, its_own in loads_of(run, left):
+        here = products.live & its_own
+        if here.any() and right[here].all():
             lookups = [one for one in address_nodes(run, load) if one.tensor == left.operand.index]
             found |= {node.number for one in lookups for node in behind(run, one.number)}
     return found
@@ -209,12 +206,11 @@ def goes_through(run: Run, products: Products, side: Side) -> bool:
 def _slices_go_through(run: Run, products: Products, side: Side) -> bool:
     """Whether the programs that add to one tile load each element of its rows of an operand, and one of them each."""
     lowest = int(products.store.offsets[products.store.active].min())
-    adding = {one.program for one in run.tape.stores if one.tensor == run.lab.output and one.lowest == lowest}
+    adding = {one.program for one in run.stores if one.lowest == lowest}
     loads = [
         load.offsets[load.active]
         for program in adding & run.tape.programs.keys()
-        for load in run.tape.accesses[program]
-        if load.op == "load" and load.tensor == side.operand.tensor
+        for load in run.loads(program, side.operand.tensor)
     ]
     rows, k = side.operand.place(run.problem, np.concatenate(loads or [np.zeros(0, dtype=np.int64)]))
     words = -(-run.sizes[2] // side.operand.unit)
@@ -336,10 +332,7 @@ def line_of_operands_mask(
     loads: dict[Node, bool] = {}
     for each in (products.left, products.right):
         amiss = (wrong & (each.live == side.live)).any(axis=0)  # what the other operand's mask does too
-        for number in np.unique(each.node):
-            load = run.load_of(int(number), each.operand.tensor)
-            if load is not None:
-                loads[load] = bool(amiss[each.node == number].any())
+        loads |= {load: bool(amiss[here].any()) for load, here in loads_of(run, each)}
     lines = {load.called_line for load, bad in loads.items() if bad}
     right = {*right, *numbers_behind(run, products.store, *(load for load in loads if load.called_line not in lines))}
     right |= {node.number for load in loads for node in address_nodes(run, load)}
@@ -384,7 +377,7 @@ def line_of_place(
 ) -> int | None:
     """Where an operand came to another place than its own, in the first product that shows it: where the wrong one of two is used, or where
     its elements' addresses were made."""
-    access = run.load_of(int(side.node[p]), side.operand.tensor)
+    access = load_of(run, side, p)
     if access is not None:
         moved = line_of_mixing(run, side, access, p) or line_of_exchange(run, products, side, p, access)
         if moved is not None:
@@ -397,12 +390,12 @@ def line_of_operand(
 ) -> int | None:
     """Where the addresses were made of the load that brings an operand's elements of one product. lacking: [E, P], by how much they are too
     low."""
-    access = run.load_of(int(side.node[p]), side.operand.tensor)
+    access = load_of(run, side, p)
     use = side.asked & (side.node == side.node[p]) & (lacking != UNKNOWN)
     lanes = None if access is None else lanes_in(run.provenance, int(side.node[p]), side.lanes[use], access)
     if access is None or lanes is None or not len(lanes):
         return None if access is None else access.line
-    other = products.right if side is products.left else products.left
+    other = products.other(side)
     row, k = np.broadcast_to(products.rows(side)[:, None], use.shape)[use], other.k[use]
     k = k if goes_through(run, products, other) or np.ptp(lacking[use]) else k[:0]
     strides = [run.problem.scalars[name] for name in side.operand.strides]  # else neither is in an address as it is
@@ -413,7 +406,7 @@ def line_of_operand(
 def _lacks(run: Run, products: Products, side: Side) -> Array:
     """[E, P]: how far an operand's elements lie before those that belong to their products: in the row of Y's, and at the k of their
     partners where these are of their own rows; UNKNOWN for elements that the tensor does not have."""
-    other = products.right if side is products.left else products.left
+    other = products.other(side)
     row = np.broadcast_to(products.rows(side)[:, None], side.row.shape)
     meets = other.live & (other.row == products.rows(other)[:, None])
     k = np.where(meets, other.k + side.k % other.operand.unit, side.k)

@@ -20,7 +20,7 @@ from grader.diagnosis.provenance import FAR, Array, Untraceable
 from grader.diagnosis.relation import Products, Run, Side, load_of, products_of, replaced, sample, sample_of_tile
 from grader.diagnosis.reordering import line_of_moved
 from grader.diagnosis.statements import axes_asked_for
-from grader.diagnosis.stores import first_store, places_in_output, store_axes, stores_to_output
+from grader.diagnosis.stores import first_store, places_in_output, recorded_stores, store_axes
 from grader.diagnosis.tape import Node
 
 Tile = tuple[int, int]
@@ -51,7 +51,7 @@ def check_programs(run: Run) -> list[Observation]:
     """Is every element of Y stored, and by one program?"""
     if not run.ended or not run.tape.all_stores:
         return []
-    if not any(one.tensor == run.lab.output for one in run.tape.stores):
+    if not run.stores:
         return [_none(run)]
     tiles = tile_map(run)
     unwritten = _unwritten(run, tiles)
@@ -98,8 +98,7 @@ def _shared(run: Run, tiles: TileMap) -> list[Observation]:
 def _ways(run: Run, tile: Tile, tiles: TileMap, who: Sequence[int]) -> set[str]:
     """How some programs write to a tile, by where it begins; as the first recorded store does where that tells nothing."""
     begin = sum(at * size * step for at, size, step in zip(tile, tiles.size, run.strides, strict=True))
-    mine = (one for one in run.tape.stores if one.program in who and one.tensor == run.lab.output)
-    return {one.op for one in mine if one.lowest == begin} or {tiles.store.op}
+    return {one.op for one in run.stores if one.program in who and one.lowest == begin} or {tiles.store.op}
 
 
 def _none(run: Run) -> Observation:
@@ -146,45 +145,39 @@ def _unwritten(run: Run, tiles: TileMap | None) -> Array:
 
 def _masked(run: Run, unwritten: Array) -> Observation | None:
     """A store whose mask leaves out elements of Y that nobody else stores."""
-    for program in run.tape.programs:
-        for store in stores_to_output(run, program):
-            m, n, _ = places_in_output(run, store)
-            size = [1 + int(places.max() - places.min()) for places in (m, n)]
-            if store_axes(store, run.strides) is None:  # whose lanes lie nowhere in particular
-                continue
-            if not store.active.any() and (m[0] % max(2, size[0]) or n[0] % max(2, size[1])):
-                continue  # a tile beyond Y, whose address is one of another row
-            inside = (m >= 0) & (m < run.sizes[0]) & (n >= 0) & (n < run.sizes[1]) & ~store.active.reshape(-1)
-            left_out = inside & unwritten[np.clip(m, 0, run.sizes[0] - 1), np.clip(n, 0, run.sizes[1] - 1)]
-            if left_out.any():
-                text = f"the mask of the store leaves out rows {span(m[left_out])}, columns {span(n[left_out])} of Y"
-                line = line_of_mask(run, store, np.arange(store.size), left_out)
-                return Observation("programs", "masked", line, text, "each element of Y stored once", program=program)
+    for program, store in recorded_stores(run):
+        m, n, _ = places_in_output(run, store)
+        size = [1 + int(places.max() - places.min()) for places in (m, n)]
+        if store_axes(store, run.strides) is None:  # whose lanes lie nowhere in particular
+            continue
+        if not store.active.any() and (m[0] % max(2, size[0]) or n[0] % max(2, size[1])):
+            continue  # a tile beyond Y, whose address is one of another row
+        inside = (m >= 0) & (m < run.sizes[0]) & (n >= 0) & (n < run.sizes[1]) & ~store.active.reshape(-1)
+        left_out = inside & unwritten[np.clip(m, 0, run.sizes[0] - 1), np.clip(n, 0, run.sizes[1] - 1)]
+        if left_out.any():
+            text = f"the mask of the store leaves out rows {span(m[left_out])}, columns {span(n[left_out])} of Y"
+            line = line_of_mask(run, store, np.arange(store.size), left_out)
+            return Observation("programs", "masked", line, text, "each element of Y stored once", program=program)
     return None
 
 
 def _past_the_ends(run: Run, unwritten: Array) -> Observation | None:
     """A store that lets rows or columns past the last ones through to where something else lies; no whole tile where elements are missing,
     which no mask mends."""
-    for program in run.tape.programs:
-        for store in stores_to_output(run, program):
-            axes = store_axes(store, run.strides)
-            if axes is None:  # by other strides, so that its places say nothing of ends
-                continue
-            m, n, _ = places_in_output(run, store)
-            active = store.active.reshape(-1)
-            for noun, places, end, name in (("columns", n, run.sizes[1], "N"), ("rows", m, run.sizes[0], "M")):
-                past = active & (places >= end)
-                astray = (past.all() and unwritten.any()) or (active & (places < 0)).any()
-                if past.any() and not astray and _at_home(run, program, store, name):
-                    text = f"the store writes {noun} {span(places[past])}, but Y has {name} = {end} {noun}"
-                    operand = run.expected.left if name == "N" else run.expected.right  # whose masks end otherwise
-                    loads = [
-                        one for one in run.tape.accesses[program] if one.op == "load" and one.tensor == operand.tensor
-                    ]
-                    right = numbers_behind(run, *loads[:1])
-                    line = line_of_mask(run, store, np.arange(store.size), past, right)
-                    return Observation("programs", f"past {name}", line, text, f"none from {name} on", program=program)
+    for program, store in recorded_stores(run):
+        if store_axes(store, run.strides) is None:  # by other strides, so that its places say nothing of ends
+            continue
+        m, n, _ = places_in_output(run, store)
+        active = store.active.reshape(-1)
+        for noun, places, end, name in (("columns", n, run.sizes[1], "N"), ("rows", m, run.sizes[0], "M")):
+            past = active & (places >= end)
+            astray = (past.all() and unwritten.any()) or (active & (places < 0)).any()
+            if past.any() and not astray and _at_home(run, program, store, name):
+                text = f"the store writes {noun} {span(places[past])}, but Y has {name} = {end} {noun}"
+                operand = run.expected.left if name == "N" else run.expected.right  # whose masks end otherwise
+                right = numbers_behind(run, *run.loads(program, operand.tensor)[:1])
+                line = line_of_mask(run, store, np.arange(store.size), past, right)
+                return Observation("programs", f"past {name}", line, text, f"none from {name} on", program=program)
     return None
 
 
@@ -214,12 +207,11 @@ def _line_of_home(run: Run) -> tuple[int | None, bool]:
     programs make different ones, each whole, and whether there is one: else the store that has them elsewhere, None where none has."""
     sums = [
         one
-        for program in run.tape.programs
-        for store in stores_to_output(run, program)
+        for program, store in recorded_stores(run)
         if store.active.any() and (one := _sums(run, program, store, sample(run, store, wrong_only=False)))
     ]
     found = [(products, m, n) for products, m, n in sums if m is not None and n is not None]
-    idle = len({one.program for one in run.tape.stores if one.tensor == run.lab.output}) < math.prod(run.grid)
+    idle = len({one.program for one in run.stores}) < math.prod(run.grid)
     whole = not idle and len({(int(m.min()), int(n.min())) for _, m, n in found}) == len(found) > 1
     for products, m, n in found if whole else ():
         store, lanes = products.store, products.flow.lanes
@@ -262,7 +254,7 @@ def _never_launched(run: Run, tiles: TileMap) -> str:
     more = rows * columns if flat else max(tiles.count)
     many = math.prod(size + more for size in run.grid if size > 1) > MAX_PLACES
     shared = any(node.op == "get_num_programs" for node in run.tape.nodes)
-    beyond = any(not one.active.any() for program in run.tape.programs for one in stores_to_output(run, program))
+    beyond = any(not store.active.any() for _, store in recorded_stores(run))
     if many or shared or beyond or any(len(who) > run.config.split_k for who in tiles.stored.values()):
         return ""
     places = list(np.ndindex(*run.grid))
@@ -289,7 +281,7 @@ def _never_launched(run: Run, tiles: TileMap) -> str:
 
 def _line(run: Run, tiles: TileMap) -> int | None:
     """Where the number of the tile was computed along the axis whose tiles are not all there, rows first."""
-    stores = [store for program in run.tape.programs for store in stores_to_output(run, program)]
+    stores = [store for _, store in recorded_stores(run)]
     whole = all(store.active.any() for store in stores)  # none beyond Y
     idle = len(tiles.by_program) < math.prod(run.grid) == math.prod(tiles.count) * run.config.split_k
     if line := line_of_idle(run) if idle and whole else None:
@@ -316,7 +308,7 @@ def _line(run: Run, tiles: TileMap) -> int | None:
 def _line_of_corner(run: Run, wrong: int, axes: tuple[int | None, int | None], *, apart: bool = False) -> int | None:
     """Where the beginning of a tile along Y's rows, 0, or columns, 1, was made, by the store that tells most: beyond Y, else of a later
     tile. apart: whether the other axis is right."""
-    stores = [store for program in run.tape.programs for store in stores_to_output(run, program)]
+    stores = [store for _, store in recorded_stores(run)]
     corners = [int(places_in_output(run, store)[wrong][0]) for store in stores]
     beyond = [
         (not 0 <= at < run.sizes[wrong], store.active.any() and at > 0)
@@ -379,8 +371,8 @@ def tile_map(run: Run) -> TileMap | None:
         return None
     size = (1 if axes[0] is None else int(first.shape[axes[0]]), 1 if axes[1] is None else int(first.shape[axes[1]]))
     by_program: dict[int, list[Tile]] = defaultdict(list)
-    for one in run.tape.stores:
-        if one.tensor != run.lab.output or one.lowest < 0:
+    for one in run.stores:
+        if one.lowest < 0:
             continue
         m, n = one.lowest // along_m, one.lowest % along_m // along_n
         if m % size[0] or n % size[1]:
@@ -427,8 +419,7 @@ def _misplaced(run: Run, products: Products) -> Observation | None:
     m, n, store = rows_met(products, products.left), rows_met(products, products.right), products.store
     if m is None or n is None or ((m == products.m).all() and (n == products.n).all()):
         return None
-    unit = products.right.operand.unit
-    if (products.left.k // unit != products.right.k // unit)[products.live].any():
+    if not products.meets[products.live].all():
         return None
     if moved := _reordered(run, products, m, n):
         return moved

@@ -114,39 +114,36 @@ class Provenance:
     def _index(self, node: Node) -> Array | None:
         return self.values(node.inputs[1]).astype(np.int64) if node.op == "gather" else None
 
-    def origin(self, number: int, tensor: str, *, masked: bool = True) -> Array | None:
-        """For each element the offset + OFFSET of the tensor's element that it comes from, NONE or MIXED. None: none at all.
+    def origin(self, number: int, tensor: str, *, masked: bool = True) -> Array:
+        """For each element the offset + OFFSET of the tensor's element that it comes from, NONE or MIXED.
 
         masked: lanes that a load's mask leaves out come from nowhere; else from where their addresses point.
         """
         if tensor not in self._sources[number]:
-            return None
+            return np.broadcast_to(np.int64(NONE), self.tape.nodes[number].shape)
         key = (number, tensor, masked)
         if key not in self._origins:
             self._origins[key] = self._find_origin(self.tape.nodes[number], tensor, masked)
         return self._origins[key]
 
+    def origin_at(self, number: int, lanes: Array, tensor: str, *, masked: bool = True) -> Array:
+        """The same of these flat lanes."""
+        found: Array = self.origin(number, tensor, masked=masked).reshape(-1)[lanes]
+        return found
+
     def _find_origin(self, node: Node, tensor: str, masked: bool) -> Array:
         if node.op == "load":
             return self._loaded(node, tensor, masked)
         if self.is_lookup(node):
-            found = self.origin(node.inputs[1], tensor, masked=masked)
-            assert found is not None
-            return found
+            return self.origin(node.inputs[1], tensor, masked=masked)
         if node.op in MOVES:
-            parts = []
-            for i in node.inputs:
-                origin = self.origin(i, tensor, masked=masked)
-                parts.append(np.full(self.tape.nodes[i].shape, NONE, dtype=np.int64) if origin is None else origin)
-            return moved(node, parts, self._index(node))
+            return moved(node, [self.origin(i, tensor, masked=masked) for i in node.inputs], self._index(node))
         if node.op == "select":
             return self._selected(node, tensor, masked)
         if node.op == "dot":
             return np.full(node.shape, MIXED, dtype=np.int64)
         if node.op in ("reduce", "scan"):
-            origin = self.origin(node.inputs[0], tensor, masked=masked)
-            assert origin is not None
-            return self._reduced(node, origin)
+            return self._reduced(node, self.origin(node.inputs[0], tensor, masked=masked))
         return self._merged(node, tensor, masked)
 
     def _merged(self, node: Node, tensor: str, masked: bool) -> Array:
@@ -157,7 +154,6 @@ class Provenance:
         of_many = [i for i in holding if i in self._reductions and self._sources[i] == {tensor}]
         for i in holding:
             origin = self.origin(i, tensor, masked=masked)
-            assert origin is not None
             if i in of_many and len(of_many) < len(holding):
                 origin = np.where(origin == MIXED, NONE, origin)
             merged = merge(merged, np.broadcast_to(origin, node.shape))
@@ -166,18 +162,13 @@ class Provenance:
     def _loaded(self, node: Node, tensor: str, masked: bool) -> Array:
         if node.tensor == tensor:
             return np.where(node.active | (not masked), node.offsets + OFFSET, NONE)
-        other = self.origin(node.inputs[-1], tensor, masked=masked)
-        assert other is not None
-        return np.where(node.active, NONE, np.broadcast_to(other, node.shape))
+        return np.where(node.active, NONE, self.origin(node.inputs[-1], tensor, masked=masked))
 
     def _selected(self, node: Node, tensor: str, masked: bool) -> Array:
-        condition = np.broadcast_to(self.values(node.inputs[0]).astype(bool), node.shape)
-        sides = [self.origin(i, tensor, masked=masked) for i in node.inputs[1:]]
-        arrays = [np.full(node.shape, NONE) if side is None else np.broadcast_to(side, node.shape) for side in sides]
-        chosen = np.where(condition, arrays[0], arrays[1])
-        asked = self.origin(node.inputs[0], tensor, masked=masked)
+        asked, one, other = (self.origin(i, tensor, masked=masked) for i in node.inputs)
+        chosen = np.broadcast_to(np.where(self.values(node.inputs[0]).astype(bool), one, other), node.shape)
         # a clamp by where: the constant stands for the element that was asked about
-        return chosen if asked is None else np.where(chosen == NONE, np.broadcast_to(asked, node.shape), chosen)
+        return np.where(chosen == NONE, asked, chosen)
 
     def _reduced(self, node: Node, origin: Array) -> Array:
         if node.op == "scan" or node.attribute[1] is None:
@@ -212,12 +203,10 @@ def decoded(node: Node) -> Array:
 def moved(node: Node, parts: list[Array], index: Array | None = None) -> Array:
     """What one of MOVES makes of arrays shaped like its inputs. index: of a gather, the values of its second input."""
     first = parts[0]
-    if node.op == "reshape":
+    if node.op in ("reshape", "expand_dims"):
         return first.reshape(node.shape)
     if node.op == "trans":
         return first.transpose(node.attribute)
-    if node.op == "expand_dims":
-        return first.reshape(node.shape)
     if node.op == "broadcast":
         return np.broadcast_to(first, node.shape)
     if node.op in ("splat", "unsplat"):
@@ -229,8 +218,7 @@ def moved(node: Node, parts: list[Array], index: Array | None = None) -> Array:
     if node.op == "split":
         return first[..., node.attribute]
     if node.op == "gather":
-        if index is None:
-            raise Untraceable("gather")
+        assert index is not None
         return np.take_along_axis(first, index, axis=node.attribute)
     if node.op == "stack":
         return np.concatenate([part.reshape(1, -1) for part in parts]).reshape(node.shape)

@@ -7,20 +7,19 @@ product on its way to Y and the elements of other tensors in it. What should sta
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property, lru_cache
 from typing import Any
 
 import numpy as np
 
-from grader.diagnosis.flow import Flow, Multiplied, Term
-from grader.diagnosis.following import follow, with_lost
+from grader.diagnosis.flow import Flow, Multiplied, Term, follow, with_lost
 from grader.diagnosis.observation import Observation
 from grader.diagnosis.provenance import MIXED, NONE, OFFSET, Array, Provenance, Untraceable, merge, offsets_of
 from grader.diagnosis.statements import in_one_loop, one_loop
-from grader.diagnosis.stores import places_in_output
-from grader.diagnosis.tape import Node, Tape
+from grader.diagnosis.stores import places_in_output, recorded_stores
+from grader.diagnosis.tape import Node, Stored, Tape
 from grader.labs import Lab
 from grader.labs.expected import Operand, Relation
 from grader.model import Config, Problem
@@ -63,14 +62,22 @@ class Run:
         return along_m, along_n
 
     @cached_property
+    def stores(self) -> tuple[Stored, ...]:
+        """All stores to the output, of any program."""
+        return tuple(one for one in self.tape.stores if one.tensor == self.lab.output)
+
+    @cached_property
     def reaching_output(self) -> set[int]:
         """The nodes that stores to the output were computed with."""
-        accesses = (node for mine in self.tape.accesses.values() for node in mine)
-        found = {node.inputs[0] for node in accesses if node.op != "load" and node.tensor == self.lab.output}
+        found = {store.inputs[0] for _, store in recorded_stores(self)}
         for node in reversed(self.tape.nodes):
             if node.number in found:
                 found.update(node.inputs)
         return found
+
+    def loads(self, program: int, tensor: str) -> list[Node]:
+        """A program's recorded loads from one tensor."""
+        return [node for node in self.tape.accesses[program] if node.op == "load" and node.tensor == tensor]
 
     def load_of(self, number: int, tensor: str) -> Node | None:
         """The load that brought the elements of `tensor` in a node."""
@@ -138,8 +145,17 @@ class Products:
     def live(self) -> Array:
         return self.left.live & self.right.live & self.alive
 
+    @cached_property
+    def meets(self) -> Array:
+        """bool [E, P]: whether both operands have the same k, of words the same word."""
+        found: Array = self.left.k // self.right.operand.unit == self.right.k // self.right.operand.unit
+        return found
+
     def side(self, name: str) -> Side:
         return self.left if name == "left" else self.right
+
+    def other(self, side: Side) -> Side:
+        return self.right if side is self.left else self.left
 
     def seen(
         self, column: str, aspect: str, line: int | None, found: str, expected: str = "", *, p: int = -1, **more: Any
@@ -176,6 +192,13 @@ def needed_of(run: Run, n: int) -> Array:
 def load_of(run: Run, side: Side, p: int) -> Node | None:
     """The load that brought an operand's elements of one product."""
     return run.load_of(int(side.node[p]), side.operand.tensor)
+
+
+def loads_of(run: Run, side: Side) -> Iterator[tuple[Node, Array]]:
+    """The loads that brought an operand's elements, and of which products, bool [P]; one may stand there several times."""
+    for number in dict.fromkeys(side.node.tolist()):
+        if load := run.load_of(number, side.operand.tensor):
+            yield load, side.node == number
 
 
 def element(run: Run, side: Side, e: int, p: int) -> str:
@@ -367,8 +390,6 @@ def _elements_of_index(run: Run, number: int, side: Side, offsets: Array) -> Arr
         origin = run.provenance.origin(load.inputs[0], side.operand.index, masked=False)
     except Untraceable:
         return none
-    if origin is None:
-        return none
     asked, elements = load.offsets.reshape(-1), offsets_of(np.broadcast_to(origin, load.shape)).reshape(-1)
     places, which = np.unique(asked, return_inverse=True)
     lowest, highest = np.full(len(places), np.iinfo(np.int64).max), np.full(len(places), np.iinfo(np.int64).min)
@@ -394,7 +415,7 @@ def held_elements(run: Run, side: Side, *, masked: bool = True) -> Mapping[str, 
         nodes = dict.fromkeys(side.node.tolist())
         for number in nodes:
             here = side.node == number
-            whole[:, here] = _at_lanes(run, number, side.lanes[:, here], tensor, masked=masked)
+            whole[:, here] = run.provenance.origin_at(number, side.lanes[:, here], tensor, masked=masked)
         if any(tensor in run.provenance.sources(number) for number in nodes):
             used[tensor] = offsets_of(whole)
     return used
@@ -406,7 +427,7 @@ def factor_elements(run: Run, products: Products) -> Mapping[str, Array]:
     passed = {}
     for tensor in tensors_beside(run):
         parts = [_of_factors(term, tensor) for term in products.flow.terms]
-        known = any(tensor in factor.sources for term in products.flow.terms for factor in term.factors)
+        known = any(tensor in factor.within for term in products.flow.terms for factor in term.factors)
         if known:
             passed[tensor] = offsets_of(np.concatenate(parts, axis=1))
     return passed
@@ -423,23 +444,17 @@ def beside(run: Run, products: Products) -> tuple[Array, Mapping[str, Array]]:
         e, k = np.nonzero(use)[0], k[use]
         np.add.at(weight, (e, k), (term.factor * term.right.values)[use])
         for tensor, known in used.items():
-            own = merge(_of_factors(term, tensor), _at_lanes(run, term.right.node, term.right.lanes, tensor))
+            own = merge(_of_factors(term, tensor), run.provenance.origin_at(term.right.node, term.right.lanes, tensor))
             known[e, k] = merge(known[e, k], own[use])
     return weight, {tensor: offsets_of(found) for tensor, found in used.items() if (found != NONE).any()}
-
-
-def _at_lanes(run: Run, number: int, lanes: Array, tensor: str, *, masked: bool = True) -> Array:
-    """Origins in a node, shaped as the lanes."""
-    origin = run.provenance.origin(number, tensor, masked=masked)
-    return np.full(lanes.shape, NONE, dtype=np.int64) if origin is None else origin.reshape(-1)[lanes]
 
 
 def _of_factors(term: Term, tensor: str) -> Array:
     """Origins in all factors of a term, [E, C]."""
     found = np.full(term.alive.shape, NONE, dtype=np.int64)
     for factor in term.factors:
-        within = term.within(factor, tensor)
-        found = found if within is None else merge(found, within)
+        if (origin := factor.within.get(tensor)) is not None:
+            found = merge(found, np.repeat(origin, term.alive.shape[1] // max(1, origin.shape[1]), axis=1))
     return found
 
 
@@ -455,6 +470,6 @@ def holder(run: Run, products: Products, side: Side, e: int, p: int, tensor: str
         if tensor in run.provenance.sources(term.right.node):
             return term.right.node, int(term.right.lanes[e, 0])
         for factor in term.factors:
-            if tensor in factor.sources:
+            if tensor in factor.within:
                 return factor.node, int(factor.lanes[e, 0])
     return None

@@ -51,8 +51,6 @@ def line_of_mixing(run: Run, side: Side, access: Node, p: int) -> int | None:
 def _mixes(run: Run, side: Side, number: int) -> bool:
     """Whether both the rows and the k of an operand's elements change along one axis of a tile."""
     origin = run.provenance.origin(number, side.operand.tensor)
-    if origin is None:
-        return False
     along = side.operand.place(run.problem, offsets_of(origin))
     there = [(origin >= 0) & (np.roll(origin, -1, axis) >= 0) for axis in range(origin.ndim)]
     return any(
@@ -63,7 +61,7 @@ def _mixes(run: Run, side: Side, number: int) -> bool:
 def _is_transposed(run: Run, products: Products, side: Side, p: int) -> bool:
     """Whether the rows of an operand lie along the axis that its multiplication sums over, and k along the other one."""
     origin = run.provenance.origin(int(side.node[p]), side.operand.tensor, masked=False)
-    if origin is None or origin.ndim != 2 or (origin < 0).any():
+    if origin.ndim != 2 or (origin < 0).any():
         return False
     rows, k = side.operand.place(run.problem, offsets_of(origin))
     summed = 1 if side is products.left else 0
@@ -90,7 +88,7 @@ def _elements_missed(run: Run, products: Products, side: Side, p: int, access: N
     """The elements, as numbers of row and k, that an operand should have brought to a product's multiplication in place of a load's; none
     where that did."""
     here = products.term == products.term[p]
-    other = products.right if side is products.left else products.left
+    other = products.other(side)
     alive, unit = (other.live & products.alive)[:, here], max(side.operand.unit, 1)
     wanted: Array = (products.rows(side)[:, None] * FAR + other.k[:, here] // unit)[alive]
     brought = (side.row * FAR + side.k // unit)[:, here][alive]

@@ -71,7 +71,7 @@ def _masked(
         if load is None or held is None:
             continue
         here, asked = load.offsets == own[scale.tensor][at], run.provenance.origin(held[0], scale.tensor, masked=False)
-        its_own = asked is not None and offsets_of(asked).reshape(-1)[held[1]] == own[scale.tensor][at]
+        its_own = offsets_of(asked).reshape(-1)[held[1]] == own[scale.tensor][at]
         if its_own and here.any() and not load.active[here].any():
             words = element_words(run, scale, int(own[scale.tensor][at]))
             instead = plain(float(run.provenance.values(load.number)[here].reshape(-1)[0]))
@@ -187,8 +187,7 @@ def made_otherwise(
     known = bool(links and held and any(may)) and not np.isnan(may).any()
     if not known or not held or any(abs(links[-1].value - one) <= room * abs(one) for one in may):
         return []
-    origin = run.provenance.origin(held[0], scale.tensor)
-    offset = -1 if origin is None else int(offsets_of(origin).reshape(-1)[held[1]])
+    offset = int(offsets_of(run.provenance.origin(held[0], scale.tensor)).reshape(-1)[held[1]])
     element = element_words(run, scale, offset) if offset >= 0 else scale.tensor.removesuffix("_ptr")
     where = f"{side.operand.letter}[{side.row[place]}, {products.left.k[place]}]"
     text = f"for {where}, {element} becomes {digits(links[-1].value)} ({sentence_of(links)})"

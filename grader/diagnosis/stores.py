@@ -21,9 +21,14 @@ def stores_to_output(run: Run, program: int) -> list[Node]:
     return [n for n in run.tape.accesses[program] if n.op != "load" and n.tensor == run.lab.output]
 
 
+def recorded_stores(run: Run) -> list[tuple[int, Node]]:
+    """Those of all programs, each with its program."""
+    return [(program, store) for program in run.tape.programs for store in stores_to_output(run, program)]
+
+
 def first_store(run: Run) -> Node | None:
     """The first recorded one of any program."""
-    return next((stores[0] for program in run.tape.programs if (stores := stores_to_output(run, program))), None)
+    return next((store for _, store in recorded_stores(run)), None)
 
 
 def lasting(stores: Sequence[Node]) -> list[Node]:
@@ -44,17 +49,17 @@ def holding_wrong(run: Run) -> tuple[int, ...]:
     wide = max(run.strides)
     rows, columns = np.divmod(np.argwhere(run.wrong) @ np.array(run.strides), wide)
     found: dict[int, None] = {}
-    for one in run.tape.stores:
+    for one in run.stores:
         (top, left), (bottom, right) = divmod(one.lowest, wide), divmod(one.highest, wide)
         held = (top <= rows) & (rows <= bottom) & (left <= columns) & (columns <= right)
-        if one.tensor == run.lab.output and held.any():
+        if held.any():
             found[one.program] = None
     return tuple(found)
 
 
 def read_back(run: Run, program: int, stores: Sequence[Node]) -> bool:
     """Whether the program loads elements of Y that it stored itself before."""
-    loads = [node for node in run.tape.accesses[program] if node.op == "load" and node.tensor == run.lab.output]
+    loads = run.loads(program, run.lab.output)
     return any(store.number < load.number and _overlaps(store, load) for load in loads for store in stores)
 
 

@@ -72,7 +72,7 @@ def check_left_over(run: Run, products: Products, stores: Sequence[Node]) -> lis
     """Products of another tile that the program stores, in the sum of this one."""
     left, right, N = products.left, products.right, run.sizes[1]
     foreign = products.live & ((left.row != products.m[:, None]) | (right.row != products.n[:, None]))
-    foreign &= left.k // right.operand.unit == right.k // right.operand.unit
+    foreign &= products.meets
     own = products.live & ~foreign
     for home in stores if foreign.any() else ():
         m, n, inside = places_in_output(run, home)

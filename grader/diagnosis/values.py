@@ -104,12 +104,12 @@ def sums_of_left(products: Products) -> Array:
 def _elements(run: Run, products: Products, side: Side) -> tuple[Array, Array, Array]:
     """Where a side holds elements that the lab knows, bool [E, P]; and their rows and k, of words the k of the other side."""
     M, N, K = run.sizes
-    other = products.right if side is products.left else products.left
+    other = products.other(side)
     unit, rows = side.operand.unit, M if side is products.left else N
     k = side.k if unit == 1 else other.k
     use = side.live & products.alive & (side.row >= 0) & (side.row < rows) & (k >= 0) & (k < K)
     if unit > 1:
-        use &= other.live & (other.k // unit == side.k // unit)
+        use &= other.live & products.meets
     if side.operand.strides:  # what lies between two elements is neither
         along_row, along_k = (run.problem.scalars[name] for name in side.operand.strides)
         use &= side.offset == side.row * along_row + side.k // unit * along_k
@@ -142,7 +142,7 @@ def _observed(
     side, places = products.side(name), np.argwhere(use)
     at = int(np.flatnonzero(wrong)[0])
     e, p = (int(i) for i in places[at])
-    other = products.right if name == "left" else products.left
+    other = products.other(side)
     columns = (side.k if side.operand.unit == 1 else other.k)[use]
     links = way(run, int(side.node[p]), int(side.lanes[e, p]), side.operand.tensor)
     steps, right = sentence_of(links), float(expected.value[at] * factor[at])
@@ -164,7 +164,7 @@ def _line_of_order(run: Run, products: Products, side: Side, use: Array, right: 
     """Where the elements of a word got another order: if in every word the right one is at another place, or this place holds what
     belongs to another, while others are right. right: of those in use."""
     unit, k, wanted = side.operand.unit, np.zeros(use.shape, dtype=np.int64), np.full(use.shape, np.nan)
-    k[use] = (products.right if side is products.left else products.left).k[use]
+    k[use] = products.other(side).k[use]
     wanted[use] = right
     word, place = side.row * FAR + k // unit, k % unit
 
@@ -193,8 +193,7 @@ def check_weight(run: Run, products: Products) -> list[Observation] | None:
     _, N, K = run.sizes
     left, right = products.left, products.right
     extra, extra_used = beside(run, products)
-    use = products.live & (left.k < K) & (left.k >= 0) & (right.row >= 0) & (right.row < N)
-    use &= left.k // right.operand.unit == right.k // right.operand.unit
+    use = products.live & products.meets & (left.k < K) & (left.k >= 0) & (right.row >= 0) & (right.row < N)
     if not use.any():
         return []
     e, p = np.nonzero(use)

@@ -78,7 +78,7 @@ def _part(run: Run, side: Side, mine: Array) -> tuple[tuple[Runs, Runs], str]:
 def _tiles(run: Run) -> Iterator[WalkTile]:
     """What each program stores to Y: from the first to the last element that it touches."""
     M, N, _ = run.sizes
-    for store in [one for one in run.tape.stores if one.tensor == run.lab.output][:MAX_TILES]:
+    for store in run.stores[:MAX_TILES]:
         (top, bottom), (left, right) = (
             sorted(int(place) for place in places)
             for places in by_address(np.array([store.lowest, store.highest]), run.strides)
