@@ -226,13 +226,12 @@ def _recorded(
 ) -> list[_Launch]:
     """What each launch shows, on values that tell where they come from, or on the case's own."""
     lab, bundle = failure.lab, failure.bundle
-    names = [f"{number} {one.case}" for number, one in enumerate(chosen)]
+    pairs = {(f"{number} {one.case}", one.config): one for number, one in enumerate(chosen)}
     problems = {
         name: telling(expected, lab, one.case) if own_values else failure.problems[one.case]
-        for name, one in zip(names, chosen, strict=True)
+        for (name, _), one in pairs.items()
     }
-    pairs = [(name, one.config) for name, one in zip(names, chosen, strict=True)]
-    launches = {pair: bundle.launches[one.case, one.config] for pair, one in zip(pairs, chosen, strict=True)}
+    launches = {pair: bundle.launches[one.case, one.config] for pair, one in pairs.items()}
     sliced = any(bundle.configs[one.config].split_k > 1 for one in chosen)
     outcomes: dict[tuple[str, int], Outcome] = {}
 
@@ -245,11 +244,11 @@ def _recorded(
     for whole in (True, False):
         first, spread = (2 * FIRST if sliced else FIRST, SPREAD) if whole else (1, 2)
         record = partial(programs_to_record, first=first, spread=spread)
-        some = [pair for pair, one in zip(pairs, chosen, strict=True) if one.whole is whole]
+        some = [pair for pair, one in pairs.items() if one.whole is whole]
         outcomes |= zip(some, recorded(some, whole, record), strict=True)
     known = catalogue if own_values else Catalogue()
     found = []
-    for one, pair in zip(chosen, pairs, strict=True):
+    for pair, one in pairs.items():
         try:
             with np.errstate(all="ignore"):
                 launch = _read(failure, one, problems[pair[0]], outcomes[pair], known)

@@ -122,9 +122,11 @@ def _line_of_rounds(run: Run, part: Products, amiss: Array, *, sliced: bool) -> 
     rounds, more = -(-len(amiss) // depth) * found.by, np.arange(len(amiss))
     if np.array_equal(place, more + 1 + known[-1]):
         begins = {node.number for load in _loads(run, part) for node in all_of_address(run, load)}
-        if sliced:
-            begins = _of_this_slice(run, part, begins) | _of_all_tiles(run, found.stop, depth)
-        begins |= _of_what_is_loaded(run, found, rounds)
+        if sliced:  # what is the same in all slices moves all of them
+            begins &= {node.number for node in made_with(run.tape.nodes[: part.store.number], is_program_id)}
+            begins |= _of_all_tiles(run, found.stop, depth)
+        if abs(rounds) == abs(found.by) and run.tape.nodes[found.stop].op == "load":
+            begins.add(found.stop)  # a number that was loaded lacks no single iteration
         sign, left = 1 if found.stop != found.start else -1, len(amiss) * found.by // (by or depth)  # not whole, maybe
         return line_of_number(run, found.stop, (sign * rounds, sign * left), store | begins, found.line)
     if np.array_equal(place, more - len(amiss) + known[0]):
@@ -141,16 +143,6 @@ def _moves_by(run: Run, part: Products, met: Sequence[Array], found: Bounds) -> 
         return steps.pop() if len(steps) == 1 else 0
     own = {node.number for load in _loads(run, part) for node in all_of_address(run, load)}
     return -len(met[0]) if found.by < 0 and found.start in own else len(met[0])
-
-
-def _of_what_is_loaded(run: Run, found: Bounds, rounds: int) -> set[int]:
-    """The end of a loop that lacks one iteration, if that is a number that was loaded: it lacks none."""
-    return {found.stop} if abs(rounds) == abs(found.by) and run.tape.nodes[found.stop].op == "load" else set()
-
-
-def _of_this_slice(run: Run, part: Products, numbers: set[int]) -> set[int]:
-    """Those of some nodes that differ from slice to slice; what is the same in all of them moves all of them."""
-    return numbers & {node.number for node in made_with(run.tape.nodes[: part.store.number], is_program_id)}
 
 
 def _of_all_tiles(run: Run, stop: int, depth: int) -> set[int]:

@@ -275,17 +275,12 @@ def _line_of_lanes(run: Run, access: Node) -> int | None:
     return None
 
 
-def _line_of_shape(run: Run, access: Node) -> int | None:
-    """Where the shape of a block pointer, or a descriptor, was given."""
-    tiles = (node.line for node in address_nodes(run, access) if node.op == "tile")
-    return next((line_in_block_pointer(run.text, line, "shape", 1) for line in tiles if line is not None), access.line)
-
-
 def line_of_mask(run: Run, access: Node, lanes: Array, wrong: Array, right: Container[int] = ()) -> int | None:
     """Where the first number was made that could alone let those of some lanes of an access through that it leaves out, or leave them out,
     and that neither its addresses, a loop's variable nor anything right is made of; else where the mask was. wrong: bool, as the lanes."""
-    if is_cut(run, access):
-        return _line_of_shape(run, access) if access.op == "load" else access.line
+    if is_cut(run, access):  # by the shape that was given
+        tiles = (node.line for node in address_nodes(run, access) if node.op == "tile" and access.op == "load")
+        return next((line_in_block_pointer(run.text, line, "shape", 1) for line in tiles if line), access.line)
     nodes = mask_nodes(run, access)
     if not nodes:
         return access.line

@@ -62,7 +62,8 @@ def _passed(run: Run, products: Products) -> Iterator[Observation]:
     """Conversions and sums between the products and Y, in their order."""
     for step in products.flow.passed:
         node = run.tape.nodes[step.node]
-        before, after = _through(run, step)
+        before = run.provenance.values(step.source).reshape(-1)[step.source_lanes].astype(np.float64)
+        after = run.provenance.values(step.node).reshape(-1)[step.lanes].astype(np.float64)
         if before.shape != after.shape:
             continue
         observed = _narrowed(run, products, step, node, before, after)
@@ -168,13 +169,6 @@ def _exact(run: Run, node: Node) -> Array | None:
 
 def _coarse(node: Node, peak: float) -> str:
     return f"the sum is {node.type}; near {plain(peak)} its values are {_spacing(peak, node.type):g} apart, and more is added"
-
-
-def _through(run: Run, step: Passed) -> tuple[Array, Array]:
-    """float64 [E, R] each: the values that a step was given, and what it made of them."""
-    before = run.provenance.values(step.source).reshape(-1)[step.source_lanes]
-    after = run.provenance.values(step.node).reshape(-1)[step.lanes]
-    return before.astype(np.float64), after.astype(np.float64)
 
 
 def _peak(values: Array) -> float:

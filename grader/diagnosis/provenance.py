@@ -220,9 +220,7 @@ def moved(node: Node, parts: list[Array], index: Array | None = None) -> Array:
     if node.op == "gather":
         assert index is not None
         return np.take_along_axis(first, index, axis=node.attribute)
-    if node.op == "stack":
-        return np.concatenate([part.reshape(1, -1) for part in parts]).reshape(node.shape)
-    raise Untraceable(node.op)
+    return np.concatenate([part.reshape(1, -1) for part in parts]).reshape(node.shape)  # a stack
 
 
 def spread(source: Node, shape: tuple[int, ...], lanes: Array) -> Array:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import itertools
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -59,12 +60,11 @@ def holding_wrong(run: Run) -> tuple[int, ...]:
 
 def read_back(run: Run, program: int, stores: Sequence[Node]) -> bool:
     """Whether the program loads elements of Y that it stored itself before."""
-    loads = run.loads(program, run.lab.output)
-    return any(store.number < load.number and _overlaps(store, load) for load in loads for store in stores)
-
-
-def _overlaps(a: Node, b: Node) -> bool:
-    return bool(np.isin(a.offsets[a.active][:64], b.offsets[b.active]).any())
+    both = itertools.product(stores, run.loads(program, run.lab.output))
+    own = (
+        (store.offsets[store.active], load.offsets[load.active]) for store, load in both if store.number < load.number
+    )
+    return any(np.isin(stored[:64], loaded).any() for stored, loaded in own)
 
 
 def places_in_output(run: Run, store: Node) -> tuple[Array, Array, Array]:
