@@ -112,6 +112,7 @@ def composed(height: float, draw: Callable[[Figure], None], alt: str, width: flo
     with matplotlib.rc_context(STYLE):
         figure = Figure(figsize=(width, height), layout="constrained")
         draw(figure)
+        _plain_logarithms(figure)
         engine = figure.get_layout_engine()
         assert engine is not None
         engine.execute(figure)
@@ -119,19 +120,19 @@ def composed(height: float, draw: Callable[[Figure], None], alt: str, width: flo
     return Picture(figure, alt)
 
 
-def _logarithmic(axes: Axes) -> None:
-    """Logarithmic axes, ticks as plain numbers: matplotlib writes them as mathematics, which is not parsed here."""
-    from matplotlib.ticker import LogFormatter
+def _plain_logarithms(figure: Figure) -> None:
+    """Ticks of logarithmic axes as plain numbers: matplotlib writes them as mathematics, which is not parsed here."""
+    from matplotlib.ticker import LogFormatter, LogFormatterSciNotation
 
     class Plain(LogFormatter):
         def __call__(self, x: float, pos: int | None = None) -> str:
             return f"{x:g}" if super().__call__(x, pos) else ""
 
-    axes.set_xscale("log")
-    axes.set_yscale("log")
-    for axis in (axes.xaxis, axes.yaxis):
-        axis.set_major_formatter(Plain())
-        axis.set_minor_formatter(Plain())
+    for axis in (axis for axes in figure.axes for axis in (axes.xaxis, axes.yaxis)):
+        if isinstance(axis.get_major_formatter(), LogFormatterSciNotation):
+            axis.set_major_formatter(Plain())
+        if isinstance(axis.get_minor_formatter(), LogFormatterSciNotation):
+            axis.set_minor_formatter(Plain())
 
 
 def one_line(title: str) -> str:
@@ -488,7 +489,8 @@ def roofline(
     left, right = min([*intensities, corner]) / 3, max([*intensities, corner]) * 20
 
     def draw(axes: Axes) -> None:
-        _logarithmic(axes)
+        axes.set_xscale("log")
+        axes.set_yscale("log")
         axes.plot([left, corner], [left * gigabytes_per_s / 1e3, highest], color=INK, linewidth=1.4, zorder=0.5)
         axes.text(
             left * 2.6, left * 2.0 * gigabytes_per_s / 1e3, f"{gigabytes_per_s:.0f} GB/s", size=9, ha="left", va="top"
