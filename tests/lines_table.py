@@ -60,7 +60,7 @@ PARTS = (
     Part(("labs",), 5.5, "contract and recipes; each lab's folder"),
     Part(
         ("notebook", "exercises", "client"), 1.9, "check, steps, predictions, pictures in cells; the course server's client",
-        "steps towards speed (speed_path, speeding) are 0.4, the exercises' four modules 0.4, the client 0.2",
+        "steps towards speed (speed_path, speeding) are 0.4, the exercises 0.3, the client 0.2",
     ),
     Part(
         ("traffic", "reporting"), 3.4, "what a launch does to memory; how a report looks",
