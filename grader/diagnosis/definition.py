@@ -308,13 +308,17 @@ def line_of_value(run: Run, store: Node) -> int | None:
     loops = [block for block in here if isinstance(block, Loop)]
     made = next((node.line for node in way if node.line != store.line), store.line)
     outside = loops_around(run.text, made or 0) == loops
-    if not (outside and way[-1].line == made):  # a condition after that did not hold
-        tests = (node for node in run.tape.nodes[way[-1].number : store.number] if node.op == "condition")
-        passed = {node.line for node in tests if not run.provenance.values(node.inputs[0]).any()}
-        passed -= {block.lineno for block in here}
-        if len(passed) == 1:
-            return passed.pop()
+    passed = set() if outside and way[-1].line == made else _conditions_passed(run, way[-1].number, store.number)
+    passed -= {block.lineno for block in here}
+    if len(passed) == 1:
+        return passed.pop()
     return made if outside else store.line
+
+
+def _conditions_passed(run: Run, begin: int, end: int) -> set[int | None]:
+    """The lines of the conditions between two nodes that did not hold."""
+    tests = (node for node in run.tape.nodes[begin:end] if node.op == "condition")
+    return {node.line for node in tests if not run.provenance.values(node.inputs[0]).any()}
 
 
 def line_of_condition(run: Run, line: int, beside: int) -> int | None:
