@@ -8,7 +8,7 @@ All are counted on the interpreter, on sizes of a few tiles, in a second or two;
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from functools import cache
+from functools import lru_cache
 
 from grader.labs import Lab
 from grader.model import KernelSource
@@ -112,7 +112,7 @@ def _own_order(traffic: Traffic, order: Swizzle) -> Order:
     return Order(name, lambda row, column: (numbers[row, column],))
 
 
-@cache
+@lru_cache(4)
 def _traffic(
     lab_id: str, source: KernelSource, sizes: Sizes | None, config: int, tiles: tuple[int, int], steps: int
 ) -> Traffic | Uncounted:
