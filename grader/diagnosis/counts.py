@@ -223,7 +223,7 @@ def _missing(run: Run, parts: Sequence[Products], e: int, missing: Array, where:
             if len(there) and elsewhere.all():  # and so outside its tensor
                 p = int(there[0])
                 line = line_of_place(run, part, side, p)
-                text = f"for {where}, {element(run, other, at, p)} meets the address of {element(run, side, at, p)}, which is left out"
+                text = f"for {where}, {element(run, other, at, p)} meets {element(run, side, at, p)}, which its load leaves out"
                 return part.seen("k", "meet", line, text, "the same k in both operands", p=p)
     rounds = np.zeros(0) if one.round is None else one.round
     made, depth = len(np.unique(rounds)), int((rounds == 0).sum())

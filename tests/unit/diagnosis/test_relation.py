@@ -540,7 +540,7 @@ def test_of_a_class_written_blind(tmp_path, kernel, case, said):
 def test_what_another_program_should_have_multiplied_has_its_place():
     text = kernel_text("tests/corpus/blind_2026_11_29z.toml:w4a16_z03", TESTS.parent)
     (only,), place = located(text, "w4a16", "n_tail", config=1)
-    assert "X[0, 128] meets the address of the word of W[0, 1024:1032], which is left out" in only.found
+    assert "X[0, 128] meets the word of W[0, 1024:1032], which its load leaves out" in only.found
     assert "line 45" in place(only.line)
 
 
