@@ -8,7 +8,7 @@ from pathlib import Path
 from string import Template
 
 from grader.authoring.slip_runs import CATALOGUE
-from grader.labs import all_labs
+from grader.labs import all_labs, optional
 from grader.labs.expected import relation_of
 from grader.labs.wrong_kernels import wrong_kernels
 from grader.model import Case
@@ -77,6 +77,12 @@ def missing(lab_id: str, root: Path) -> Iterator[tuple[bool, str]]:
             yield True, name.replace("ID", lab_id) + REQUIRED[name]
         elif not (name.endswith(CATALOGUE) and STEPS in lacking):  # without steps there are no wrong steps
             yield False, f"{name.replace('ID', lab_id)}: {OPTIONAL[name]}"
+    for module in ("relation", "steps", "questions", "speed_steps"):
+        try:
+            optional(lab_id, module)
+        except Exception as error:  # it is the author's code
+            yield True, f"a grader/labs/{lab_id}/{module}.py that can be imported ({type(error).__name__}: {error})"
+            return
     if (relation := relation_of(lab_id)) is not None:
         first = [all_labs()[lab_id].case(name) for name in relation.first]
         yield from ((True, sentence) for sentence in _recorded_first(first))

@@ -133,6 +133,10 @@ def test_it_says_what_the_lab_could_have(repository):
     checked = run(repository, "check-lab", "w16a16")
     assert checked.returncode == 1
     assert "missing: assignment/w16a16.py; run `make release`" in checked.stdout
+    (repository / "grader" / "labs" / "w16a16" / "steps.py").write_text("STEPS = (\n", encoding="utf-8")
+    checked = run(repository, "check-lab", "w16a16")
+    assert checked.returncode == 1
+    assert "missing: a grader/labs/w16a16/steps.py that can be imported (SyntaxError: '(' was never closed" in checked.stdout
 
 
 @pytest.mark.parametrize("lab_id", ["W8", "1st", "a-b", "../x", ""])
