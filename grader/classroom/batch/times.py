@@ -57,7 +57,8 @@ def committed(clone: Path) -> datetime | None:
     try:
         commit = _head(clone / ".git")
         with tempfile.TemporaryDirectory() as place:
-            _git("init", "-q", "--bare", place)
+            names = "sha256" if len(commit) == 64 else "sha1"
+            _git("init", "-q", "--bare", f"--object-format={names}", place)
             objects = str((clone / ".git" / "objects").resolve())
             found = _git(f"--git-dir={place}", "cat-file", "commit", commit, GIT_OBJECT_DIRECTORY=objects)
         line = re.search(rb"^committer .* (\d{1,12}) [+-]\d{4}$", found.partition(b"\n\n")[0], re.MULTILINE)

@@ -40,11 +40,14 @@ def _locked_folder() -> tuple[Path, int]:
     """A new folder and the lock on it, after the folders that nobody holds any more are removed."""
     for left in Path(tempfile.gettempdir()).glob(f"{PREFIX}*"):
         _remove_unless_in_use(left)
-    folder = Path(tempfile.mkdtemp(prefix=PREFIX))
-    descriptor = os.open(folder, os.O_RDONLY)
-    fcntl.flock(descriptor, fcntl.LOCK_EX)
-    folder.mkdir(mode=0o700, exist_ok=True)
-    return folder, descriptor
+    while True:
+        folder = Path(tempfile.mkdtemp(prefix=PREFIX))
+        with contextlib.suppress(FileNotFoundError):
+            descriptor = os.open(folder, os.O_RDONLY)
+            fcntl.flock(descriptor, fcntl.LOCK_EX)
+            if folder.exists():
+                return folder, descriptor
+            os.close(descriptor)  # another batch took it for one that was left
 
 
 def _remove_unless_in_use(folder: Path) -> None:

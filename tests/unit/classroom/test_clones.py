@@ -29,15 +29,16 @@ def git(folder, *arguments):
     subprocess.run(["git", "-C", str(folder), *arguments], check=True, env=environment, capture_output=True)
 
 
-@pytest.fixture
-def clone(tmp_path):
+@pytest.fixture(params=["sha1"])
+def clone(tmp_path, request):
     folder = write(tmp_path / "class" / "lab-1-ann", "grader/model.py", "assignment/w8a8.py", "README.md")
-    git(folder, "init", "-q", "-b", "main")
+    git(folder, "init", "-q", "-b", "main", f"--object-format={request.param}")
     git(folder, "add", "-A")
     git(folder, "commit", "-q", "-m", "work")
     return folder
 
 
+@pytest.mark.parametrize("clone", ["sha1", "sha256"], indirect=True)
 def test_the_newest_commit_tells_the_time(clone, tmp_path):
     (found,) = collect(clone.parent, tmp_path / "w")
     assert (found.student, found.platform, found.submitted) == ("lab-1-ann", "clone", WHEN)

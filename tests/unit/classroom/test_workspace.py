@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import shutil
 import tempfile
+from pathlib import Path
 
 import pytest
 
@@ -34,3 +36,19 @@ def test_a_folder_in_use_and_a_link_are_left_alone(temporary):
             assert second != first
             assert (first / "file").exists()
     assert elsewhere.exists()
+
+
+def test_a_new_folder_that_another_batch_takes_for_a_left_one_is_made_again(monkeypatch):
+    """Between its making and its lock."""
+    make, made = tempfile.mkdtemp, []
+
+    def taken(**options):
+        made.append(Path(make(**options)))
+        if len(made) == 1:
+            shutil.rmtree(made[0])
+        return str(made[-1])
+
+    monkeypatch.setattr(tempfile, "mkdtemp", taken)
+    with workspace() as folder:
+        assert folder == made[1]
+        assert folder.is_dir()
