@@ -17,7 +17,7 @@ from grader.building.sm_limits import sm_limits, too_much_shared_memory
 from grader.compile_errors import config_message
 from grader.labs import Lab
 from grader.model import Binary, BuildFailure, Config, GeneratedModule, KernelBundle, KernelSource, Launch, as_data
-from grader.sandbox import LOST, Answer, Sandbox, SandboxDied, SandboxLost, SandboxTimeout
+from grader.sandbox import LOST, Answer, Sandbox, SandboxDied, SandboxLost, SandboxTimeout, at_once
 from grader.sandbox.inside import wire
 
 BUILD_SECONDS = 240.0
@@ -195,7 +195,7 @@ class Compiler:
         results: list[tuple[_Job, _Made]] = []
         lock = threading.Lock()
 
-        def work() -> None:
+        def work(place: int) -> None:
             with lock:
                 sandbox = self.idle.pop() if self.idle else None
             try:
@@ -213,11 +213,7 @@ class Compiler:
                 if sandbox:
                     self.idle.append(sandbox)
 
-        threads = [threading.Thread(target=work, daemon=True) for _ in range(min(self.options.jobs, len(jobs)))]
-        for thread in threads:
-            thread.start()
-        for thread in threads:
-            thread.join()
+        at_once(work, min(self.options.jobs, len(jobs)))
         return sorted(results, key=lambda pair: jobs.index(pair[0]))
 
     def _request(self, operation: Operation, job: _Job) -> dict[str, Any]:

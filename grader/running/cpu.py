@@ -27,7 +27,7 @@ from grader.labs import Launchable
 from grader.labs.guarded import Guarded, guard
 from grader.labs.slices import arrives_zeroed
 from grader.model import GeneratedModule, KernelBundle, KernelSource, MemoryFinding, Outcome, Problem, as_data
-from grader.sandbox import LOST, Answer, MemoryCorrupted, Sandbox, SandboxDied, SandboxLost, SandboxTimeout
+from grader.sandbox import LOST, Answer, MemoryCorrupted, Sandbox, SandboxDied, SandboxLost, SandboxTimeout, at_once
 from grader.sandbox.inside.wire import WireError
 
 CASE_SECONDS = 30.0
@@ -147,9 +147,9 @@ def interpret(
             return Outcome(case, config, "refused", message=bundle.refused[case, config])
         return launched(number, launches)
 
-    def work(longest: bool) -> None:
+    def work(place: int) -> None:
         with closing(_Launches(kernel, source, bundle, options)) as launches:
-            while (number := taken(longest)) is not None:
+            while (number := taken(longest=place % 2 == 1)) is not None:
                 outcome = outcome_of(number, launches)
                 with lock:
                     alike = [other for other in waiting if outcome.status == "ran" and seen[other] == seen[number]]
@@ -159,14 +159,7 @@ def interpret(
                     for one in (number, *alike):
                         progress(outcomes[one])
 
-    threads = [
-        threading.Thread(target=work, args=(place % 2 == 1,), daemon=True)
-        for place in range(min(options.jobs, len(pairs)))
-    ]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
+    at_once(work, min(options.jobs, len(pairs)))
     return [outcomes[number] for number in range(len(pairs))]
 
 

@@ -6,6 +6,7 @@ grading others' never does, except in a container that is thrown away: there roo
 GRADER_WORKER_USER, to whom neither the grader's files nor its results belong.
 """
 
+from grader.sandbox.at_once import at_once
 from grader.sandbox.confinement import bubblewrap
 from grader.sandbox.failures import LOST, MemoryCorrupted, SandboxDied, SandboxLost, SandboxTimeout
 from grader.sandbox.pool import prewarm
@@ -20,6 +21,7 @@ __all__ = [
     "SandboxLost",
     "SandboxTimeout",
     "Session",
+    "at_once",
     "bubblewrap",
     "prewarm",
 ]
