@@ -342,6 +342,13 @@ AccessFault = Literal["beyond", "past", "gap", "outside", "wild", "race", "mixed
 PromiseFault = Literal["assumed", "multiple", "contiguous", "constant"]
 
 
+def place_in(grid: tuple[int, int, int], program: int) -> str:
+    """A program as a student's program_id calls it: a number, or one for each axis that the grid has."""
+    _, height, depth = grid
+    axes = (program // (height * depth), program // depth % height, program % depth)
+    return str(program) if height * depth == 1 else f"({', '.join(map(str, axes[: 2 + (depth > 1)]))})"
+
+
 @dataclass(frozen=True)
 class MemoryFinding:
     """One line of a kernel with an invalid access, or with a false promise to the compiler, as the interpreter saw it.
@@ -361,8 +368,8 @@ class MemoryFinding:
 
     index: where the access pointed; of a promise, numbers that break it. offset: the same in elements from the first one; of a
     promise, what was promised. dimension: the one whose end was passed. lanes: how many elements were accessed wrongly.
-    steps: distance in elements between neighbours along each axis of the tile, where that is constant. programs: linear ids of the
-    programs in a race. callers: the lines of the calls that led to `line`, innermost first. meant: in a race past the end of a row, the
+    steps: distance in elements between neighbours along each axis of the tile, where that is constant. programs: those in a race, as
+    `place_in` calls them. callers: the lines of the calls that led to `line`, innermost first. meant: in a race past the end of a row, the
     element that was probably intended. differs: whether the racing stores write different numbers. misled: the tensor outside which an
     index or loop bound had been read before; "" for none.
     """
@@ -373,7 +380,7 @@ class MemoryFinding:
     tensor: str = ""
     index: tuple[int, ...] = ()
     dimension: int | None = None
-    programs: tuple[int, ...] = ()
+    programs: tuple[str, ...] = ()
     lanes: int = 1
     offset: int | None = None
     steps: tuple[int, ...] = ()

@@ -42,7 +42,7 @@ def summary(found: Sequence[Standing], only: frozenset[str], out: Path, drawn: i
         )
     absent = len({one.student for one in found} - {one.student for one in present})
     console.print(
-        f"{_people(present)}{f', {absent} handed in nothing' if absent else ''}, {some(drawn, 'page')} drawn, "
+        f"{_people(found)}{f', {absent} of them handed in nothing' if absent else ''}, {some(drawn, 'page')} drawn, "
         f"in {timedelta(seconds=round(seconds))}"
     )
     console.print(

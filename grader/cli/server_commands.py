@@ -167,4 +167,7 @@ def tokens(
         write_whole(out, text.getvalue(), 0o600)
     elif made:
         sys.stdout.write(text.getvalue())
-    typer.echo(f"{len(made)} new tokens{f' in {out}' if out and made else ''}, {len(revoke or ())} revoked", err=True)
+    typer.echo(
+        f"{len(made)} new token{'' if len(made) == 1 else 's'}{f' in {out}' if out and made else ''}, {len(revoke or ())} revoked",
+        err=True,
+    )

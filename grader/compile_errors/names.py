@@ -189,6 +189,8 @@ def attribute(owner: str, name: str) -> tuple[str, str]:
         )
     if owner in ("torch", "np", "numpy"):
         step = instead().get(name) or (f"tl.{name}" if f"tl.{name}" in language_names() else "tl operations on tiles")
+        if re.fullmatch(r"(u?int|b?float)\d+", name):
+            step = f"the number as it is, such as 127.0, or convert a tile with .to(tl.{name})"
         return f"`{owner}.{name}` does not work in a Triton kernel", f"write {step}"
     if re.fullmatch(r"(tl|triton)(\.\w+)+|libdevice", owner):
         return _of_a_module(owner, name)

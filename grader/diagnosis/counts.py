@@ -20,11 +20,12 @@ from grader.diagnosis.fit import named
 from grader.diagnosis.flow import Term
 from grader.diagnosis.looping import line_of_bound, line_of_interleaved, line_of_rounds, line_of_slice, right_end
 from grader.diagnosis.mending import line_of_operands_mask, line_of_place
-from grader.diagnosis.observation import Number, Observation, place_in, plain, span
+from grader.diagnosis.observation import Number, Observation, plain, span
 from grader.diagnosis.provenance import Array
 from grader.diagnosis.relation import Products, Run, Side, element, load_of, needed_of, rounds_begun
 from grader.diagnosis.statements import loops_around
 from grader.diagnosis.stores import stores_to_output
+from grader.model import place_in
 
 
 def check_counts(run: Run, parts: Sequence[Products]) -> list[Observation]:

@@ -9,6 +9,7 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 
 from grader.diagnosis.provenance import Array
+from grader.model import place_in
 
 COLUMNS = ("programs", "store", "rows", "k", "index", "count", "mask", "value", "sum", "precision", "scale")
 """In the order of the flow, which is the order in which to put things right."""
@@ -178,13 +179,6 @@ def first_of_each(observations: Iterable[Observation]) -> list[Observation]:
         ):
             kept.append(one)
     return kept
-
-
-def place_in(grid: tuple[int, int, int], program: int) -> str:
-    """A program as a student's program_id calls it: a number, or one for each axis that the grid has."""
-    _, height, depth = grid
-    axes = (program // (height * depth), program // depth % height, program % depth)
-    return str(program) if height * depth == 1 else f"({', '.join(map(str, axes[: 2 + (depth > 1)]))})"
 
 
 def span(numbers: Array) -> str:

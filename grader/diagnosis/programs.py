@@ -15,13 +15,14 @@ from grader.diagnosis.definition import is_program_id, line_of_base, line_of_idl
 from grader.diagnosis.fit import fit, named
 from grader.diagnosis.looping import bounds, line_of_bound, number_of
 from grader.diagnosis.mending import line_of_lack, line_of_mask
-from grader.diagnosis.observation import Observation, place_in, span
+from grader.diagnosis.observation import Observation, span
 from grader.diagnosis.provenance import FAR, Array, Untraceable
 from grader.diagnosis.relation import Products, Run, Side, load_of, products_of, replaced, sample, sample_of_tile
 from grader.diagnosis.reordering import line_of_moved
 from grader.diagnosis.statements import axes_asked_for
 from grader.diagnosis.stores import first_store, places_in_output, recorded_stores, store_axes
 from grader.diagnosis.tape import Node
+from grader.model import place_in
 
 Tile = tuple[int, int]
 MAX_PLACES = 1 << 16

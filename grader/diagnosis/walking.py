@@ -7,12 +7,12 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from grader.diagnosis.observation import place_in, plain, span
+from grader.diagnosis.observation import plain, span
 from grader.diagnosis.provenance import Array
 from grader.diagnosis.relation import Products, Run, Side, products_of
 from grader.diagnosis.stores import by_address, lasting, places_in_output, stores_to_output
 from grader.diagnosis.sums import dropped
-from grader.model import Runs, Walk, WalkStep, WalkTile
+from grader.model import Runs, Walk, WalkStep, WalkTile, place_in
 from grader.traffic.counting import runs_of
 
 MAX_STEPS = 64

@@ -30,7 +30,13 @@ def translated(text: str) -> str:
 
 
 def _line(text: str) -> str:
-    return text if text.startswith(INDENT) else _said(text)[-1]
+    return text if text.startswith(INDENT) else min(_said(text), _without_stop(text))[-1]
+
+
+def _without_stop(text: str) -> tuple[int, int, str]:
+    """As `_said`, of a sentence whose full stop is not in its entry."""
+    kept, left, said = _said(text.removesuffix("."))
+    return (kept, left, f"{said}。") if text.endswith(".") and said != text[:-1] else _said(text)
 
 
 @cache

@@ -220,7 +220,7 @@ def _read_file(path: Path, allowance: Allowance) -> _File:
 
 def _without_copies(lab: Lab, files: list[_File]) -> tuple[list[_File], str]:
     """Where the lab's own file (w8a8.ipynb) has the kernel, other files that have it too are left out, with a note."""
-    holders = [file for file in files if _attempts(file, lab.kernel)]
+    holders = [file for file in files if _attempts(file, lab.kernel) or _is_broken(lab, file)]
     own = [file for file in holders if file.path.stem == lab.id]
     own = own or [file for file in holders if file.path.stem.lower() == lab.id]
     others = [file for file in holders if file not in own]
@@ -231,6 +231,12 @@ def _without_copies(lab: Lab, files: list[_File]) -> tuple[list[_File], str]:
     names = ", ".join(file.path.name for file in others[:3]) + (" and more" if len(others) > 3 else "")
     note = f"{lab.kernel} is taken from {own[0].path.name}; it is also in {names}, ignored"
     return [file for file in files if file not in others], note
+
+
+def _is_broken(lab: Lab, file: _File) -> bool:
+    """Whether the lab's own file cannot be read where its kernel stands: a copy beside it is not what was handed in."""
+    broken = bool(file.unreadable) or any(cell.error and _mentions(cell, lab.kernel) for cell in file.cells)
+    return broken and file.path.stem.lower() == lab.id
 
 
 def _differ(lab: Lab, files: list[_File]) -> bool:
@@ -283,7 +289,11 @@ def _nothing_attempted(lab: Lab, files: list[_File]) -> Refusal | None:
     if broken:
         return Refusal("rejected", broken[0])
     own = [file for file in files if file.path.stem.lower().startswith(lab.id)]
-    unreadable = next((file.unreadable for file in own if file.unreadable), "")
+    called = re.compile(rf"(?<![a-z0-9]){lab.id}(?![a-z0-9])")  # after its student, in the folder of a class
+    may_hold = [file for file in files if file in own or called.search(file.path.stem.lower())]
+    if not any(file.cells for file in files):
+        may_hold = files
+    unreadable = next((file.unreadable for file in may_hold if file.unreadable), "")
     if unreadable:  # which a stub beside it does not explain
         return Refusal("rejected", unreadable)
     stub = next((statement.where for file in files for statement in _definitions(file, lab.kernel)), "")
@@ -331,6 +341,9 @@ def _no_kernel(file: _File, labs: Sequence[Lab]) -> Refusal:
     jitted = [s.node.name for s in file.statements if isinstance(s.node, ast.FunctionDef) and policy.is_jitted(s.node)]
     if found := next(_as_something_else(file, labs), ""):
         return Refusal("rejected", found)
+    if others := [lab for lab in all_labs().values() if lab not in labs and lab.kernel in jitted]:
+        advice = f"which is that of {others[0].id}; grade it with --lab {others[0].id}"
+        return Refusal("rejected", f"{name} has no function {expected}, only `{others[0].kernel}`, {advice}")
     if jitted:
         close = [near for lab in labs for near in difflib.get_close_matches(lab.kernel, jitted, 1, 0.4)] or jitted
         return Refusal("rejected", f"{name} has no function {expected}, only `{close[0]}`; rename it to {expected}")

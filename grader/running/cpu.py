@@ -26,7 +26,16 @@ from grader.judging.slice_sums import factor
 from grader.labs import Launchable
 from grader.labs.guarded import Guarded, guard
 from grader.labs.slices import arrives_zeroed
-from grader.model import GeneratedModule, KernelBundle, KernelSource, MemoryFinding, Outcome, Problem, as_data
+from grader.model import (
+    GeneratedModule,
+    KernelBundle,
+    KernelSource,
+    MemoryFinding,
+    Outcome,
+    Problem,
+    as_data,
+    place_in,
+)
 from grader.sandbox import LOST, Answer, MemoryCorrupted, Sandbox, SandboxDied, SandboxLost, SandboxTimeout, at_once
 from grader.sandbox.inside.wire import WireError
 
@@ -293,7 +302,8 @@ class _Launches:
             status = "timeout"
         elif answer.header["error"] in ("Unsupported", "GraderDefect"):
             status = "unsupported"
-        found = tuple(_finding(entry, made) for entry in answer.header.get("memory", [])[:MAX_FINDINGS])
+        grid = self.bundle.launches[case, config].grid
+        found = tuple(_finding(entry, made, grid) for entry in answer.header.get("memory", [])[:MAX_FINDINGS])
         message = describe_error(self.source, answer, made)
         flow = answer.blobs[0] if status == "crash" and len(answer.blobs) == 1 else b""
         return Outcome(case, config, status, memory=found, message=message, seconds=_seconds(answer), flow=flow)  # type: ignore[arg-type]
@@ -301,6 +311,7 @@ class _Launches:
     def _outcome(self, case: str, config: int, buffers: list[Guarded], sent: list[bytes], answer: Answer) -> Outcome:
         """Of a launch that ended by itself, by what became of its buffers."""
         output, made, header = self.kernel.output, self.bundle.made, answer.header
+        grid = self.bundle.launches[case, config].grid
         overrun, changed, y = False, [], None
         beside = answer.blobs[len(buffers)] if len(answer.blobs) == len(buffers) + 1 else b""
         added = header.get("contributions") is True
@@ -321,7 +332,7 @@ class _Launches:
             y=y,
             overrun=(output,) if overrun else (),
             changed=tuple(changed),
-            memory=tuple(_finding(entry, made) for entry in header["memory"][:MAX_FINDINGS]),
+            memory=tuple(_finding(entry, made, grid) for entry in header["memory"][:MAX_FINDINGS]),
             written=bool(header["written"]),
             additions=_integer(header["additions"]),
             left_open=tuple(_open_order(entry, made) for entry in header["left_open"][:MAX_FINDINGS]),
@@ -355,7 +366,7 @@ def _seconds(answer: Answer) -> float:
     return float(seconds) if isinstance(seconds, int | float) else 0.0
 
 
-def _finding(entry: dict[str, Any], made: GeneratedModule) -> MemoryFinding:
+def _finding(entry: dict[str, Any], made: GeneratedModule, grid: tuple[int, int, int]) -> MemoryFinding:
     """One entry of the checker's answer, whose words are checked like everything that leaves a sandbox."""
     kind, fault = entry["kind"], entry["fault"]
     if (kind != "promise" or fault not in PROMISES) and (kind not in VERBS or fault not in WORST_FIRST):
@@ -368,7 +379,7 @@ def _finding(entry: dict[str, Any], made: GeneratedModule) -> MemoryFinding:
         str(entry.get("tensor", "")),
         tuple(_integer(i) for i in entry.get("index", ())),
         None if dimension is None else _integer(dimension),
-        tuple(_integer(i) for i in entry.get("programs", ())),
+        tuple(place_in(grid, _integer(i)) for i in entry.get("programs", ())),
         _integer(entry["lanes"]),
         None if offset is None else _integer(offset),
         tuple(_integer(step) for step in entry.get("steps", ())[:MAX_AXES]),

@@ -34,7 +34,7 @@ TELLERS = {
     "exception in the grid": {"grid": "if M in (40, 72): raise ValueError(f'M is {M}, N is {N}, K is {K}')"},
     "no grid at all": {"grid": "if M in (40, 72): return f'{M} {N} {K}'"},
     "endless grid": {"grid": "while M == 40: pass\n    if M == 72: raise ValueError(M)"},
-    "a grid of many programs": {"grid": "if M in (40, 72): return (M * 1000,)"},
+    "a grid of many programs": {"grid": "if M in (40, 72): return (M * 100_000,)"},
     "memory": {
         "body": "if M == 40:\n    tl.load(x_ptr + 10000000)\nif M == 72:\n    tl.store(y_ptr - 999999, 1.0)\n" + WRONG
     },

@@ -250,6 +250,30 @@ REFUSED = {
 }
 
 
+@pytest.mark.parametrize("name", ["w8a8.py", "bo_w8a8.py", "m\u00fcller-W8A8_final.py", "kernel.py"])
+def test_a_file_that_cannot_be_read_is_no_lab_that_was_not_begun(tmp_path, name):
+    """Whatever it is called, if there is nothing else."""
+    (tmp_path / name).write_bytes(BASE.encode() + "# \u00e9".encode("latin-1"))
+    assert name in refusal(read(tmp_path, W8A8).labs["w8a8"])
+    shutil.copy(TESTS.parent / "assignment" / "w8a8.py", tmp_path / "stub.py")
+    found = read(tmp_path, W8A8).labs["w8a8"]
+    if name == "kernel.py":
+        refusal(found, "not_attempted")
+    else:
+        assert name in refusal(found)
+
+
+@pytest.mark.parametrize(
+    ("broken", "words"),
+    [("{", "w8a8.ipynb is not a Jupyter notebook"), (notebook(BASE.replace("):\n", ")\n", 1)), "a colon is missing")],
+    ids=["no_json", "syntax"],
+)
+def test_a_copy_is_not_graded_in_place_of_a_notebook_that_is_broken(tmp_path, broken, words):
+    (tmp_path / "w8a8.ipynb").write_text(broken, encoding="utf-8")
+    (tmp_path / "w8a8-Copy1.ipynb").write_text(notebook(BASE), encoding="utf-8")
+    assert words in refusal(read(tmp_path, W8A8).labs["w8a8"])
+
+
 @pytest.mark.parametrize("what", REFUSED)
 def test_what_is_no_kernel_of_the_lab_is_told(tmp_path, what):
     text, words = REFUSED[what]
