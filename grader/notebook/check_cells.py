@@ -37,6 +37,10 @@ from grader.reporting.inline import Inline
 from grader.reporting.terminal import number
 from grader.running.cpu import InterpretOptions, interpret
 
+OUTSIDE = (
+    "The check above says where this kernel accesses memory that it may not. Launched here it could end this notebook's Python: "
+    "fix it, run its cell and the check, then run this cell again."
+)
 SEED = 20
 """Of the inputs while one works: the same kernel is told the same every time. Graded work meets others."""
 TRIES_BEFORE_CODE = 3
@@ -79,10 +83,17 @@ def needs(notebook: str, step: str | None = None, *, right: bool = True) -> None
     """For a cell that uses what an earlier step asks for: raises NotYet where that is not right yet, and says nothing where it is.
 
     right=False: it is enough that it is written, right or wrong. Without a step it is for a cell that launches a lab's kernel, right or
-    wrong: raises NotYet where there is none to launch.
+    wrong: raises NotYet where there is none to launch, and where `check` has seen it access memory that it may not.
     """
     if step is None:
-        executed_kernel(lab_named(notebook))
+        source, known = executed_kernel(lab_named(notebook)), _reports.get(notebook)
+        checked = known.labs[notebook] if known else None
+        if (
+            checked
+            and checked.source == source
+            and any(one.kind == "memory" and one.status == "failed" for one in checked.tests)
+        ):
+            raise NotYet(OUTSIDE)
         return
     wanted = steps_of(notebook)[step]
     head = f"This cell uses {wanted.function} of the step `{step}`, which is not right yet"

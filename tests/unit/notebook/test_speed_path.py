@@ -139,7 +139,7 @@ NOT_DONE = {
     "a wrong kernel is never fast": (
         "dds_2_order", (("acc = tl.dot", "acc += tl.dot"),), "order", [True, True], "", "elements of Y are wrong"),
     "sixteen rows and eight slices make enough programs, each of which makes the whole sum": (
-        "w8a16_1_naive", SLICED, "split", [True, True], "", "another program writes too (programs (0, 0) and (0, 1)), with the same number"),
+        "w8a16_1_naive", SLICED, "split", [True, True], "", "writes too (programs (0, 0) and (0, 1)), with the same number"),
     "one token is not for a matrix instruction": (
         "w8a16_1_naive", (('"BLOCK_N": 64', '"BLOCK_N": 16'),), "one", [True, True, False], "tl.dot became a matrix instruction", ""),
     "a kernel without the sizes or the loop": (

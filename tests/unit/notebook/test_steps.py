@@ -307,3 +307,22 @@ def test_a_cell_that_needs_an_earlier_one_says_so_before_it_runs(monkeypatch, wh
         cells[at] = change(whole)
         with pytest.raises(NotYet, match=(NOT_RIGHT.format(function, step) if step else "") + said):
             check_cells.needs(notebook, step, right=right)
+
+
+@pytest.mark.slow
+def test_a_kernel_that_the_check_saw_outside_its_tensors_is_not_launched_in_the_notebooks_own_python(monkeypatch):
+    """Triton's interpreter reads any address, and the notebook ended with all that was in it."""
+    cells = solution_cells("dds")
+    at = next(i for i, cell in enumerate(cells) if "def DDS_MM(" in cell)
+    for module in (check_cells, step_values, notebook_cells):
+        monkeypatch.setattr(module, "inputs", lambda *_: cells)
+    monkeypatch.setattr(check_cells, "_reports", {})
+    whole = cells[at]
+    cells[at] = whole.replace("tl.store(", "tl.store(4096 * 4096 * 16 + ", 1)
+    assert cells[at] != whole
+    with pytest.raises(NotYet):
+        check_cells.check("dds")
+    with pytest.raises(NotYet, match="could end this notebook's Python"):
+        check_cells.needs("dds")
+    cells[at] = whole
+    check_cells.needs("dds")
