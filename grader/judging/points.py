@@ -29,9 +29,7 @@ def with_points(report: LabReport, rubric: Rubric, tiers: Tiers | None) -> LabRe
     worth = rubric.shares(report.lab_id, [test.name for test in timed], rubric.speed)
     speed = [_speed(test, report.lab_id, rubric, tiers, worth[test.name], enough=enough) for test in timed]
     fast = bool(speed) and all(test.points == test.max_points for test in speed)
-    skipped = round(
-        fsum(test.max_points for test in correctness if test.status == "skipped"), 9
-    )  # 60, and not a bit more
+    skipped = round(fsum(test.max_points for test in correctness if test.status == "skipped"), 9)
     return replace(
         report,
         tests=(*_of(report, "build"), *correctness, *speed),

@@ -234,8 +234,10 @@ def _without_copies(lab: Lab, files: list[_File]) -> tuple[list[_File], str]:
 
 
 def _is_broken(lab: Lab, file: _File) -> bool:
-    """Whether the lab's own file cannot be read where its kernel stands: a copy beside it is not what was handed in."""
-    broken = bool(file.unreadable) or any(cell.error and _mentions(cell, lab.kernel) for cell in file.cells)
+    """Whether the lab's own file holds something and cannot be read where its kernel stands: a copy beside it is not what was handed in."""
+    broken = bool(file.unreadable and file.path.stat().st_size) or any(
+        cell.error and _mentions(cell, lab.kernel) for cell in file.cells
+    )
     return broken and file.path.stem.lower() == lab.id
 
 

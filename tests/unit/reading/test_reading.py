@@ -272,6 +272,8 @@ def test_a_copy_is_not_graded_in_place_of_a_notebook_that_is_broken(tmp_path, br
     (tmp_path / "w8a8.ipynb").write_text(broken, encoding="utf-8")
     (tmp_path / "w8a8-Copy1.ipynb").write_text(notebook(BASE), encoding="utf-8")
     assert words in refusal(read(tmp_path, W8A8).labs["w8a8"])
+    (tmp_path / "w8a8.ipynb").write_text("", encoding="utf-8")
+    assert isinstance(read(tmp_path, W8A8).labs["w8a8"], KernelSource)  # nothing was handed in there
 
 
 @pytest.mark.parametrize("what", REFUSED)
