@@ -268,9 +268,8 @@ class _Launches:
         """What the interpreter is told of a launch: tensors, scalars, constants, grid, limits, and what to look at meanwhile."""
         kernel, options = self.kernel, self.options
         launch, chosen = self.bundle.launches[case, config], self.bundle.configs[config]
-        folded = dict(
-            launch.folded
-        )  # to the compiler a 1 that is passed at run time is the number 1, whatever its width
+        # to the compiler a 1 that is passed at run time is the number 1, whatever its width
+        folded = dict(launch.folded)
         zeroed = arrives_zeroed(kernel, chosen)
         request: dict[str, Any] = {
             "op": "interpret",

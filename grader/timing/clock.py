@@ -96,10 +96,8 @@ class _CaseTiming:
                 raise GivenUp(next(iter(self.wrong.values()), "no config could be launched"))
             best = min(right, key=lambda index: right[index])
             budget.expect(2e-6 * ROUNDS * case.launches * right[best], f"{self.bundle.configs[best]} on {case.name}")
-            if (
-                lab.id,
-                case.name,
-            ) not in session.controls:  # the baseline in the student's place, too: the ratio must be 1
+            # the baseline in the student's place, too: the ratio must be 1
+            if (lab.id, case.name) not in session.controls:
                 session.controls[lab.id, case.name] = race(self.baseline, self.baseline, CONTROL_ROUNDS).log_ratios
             watch = watch_current_gpu(session.processes)
             candidate = self._load(self.bundle.configs[best], secrets.randbelow(2 * FIRST_ROUNDS))
