@@ -702,6 +702,12 @@ class Report:
         return sum(lab.gradable_points for lab in self.labs.values() if not lab.bonus)
 
     @property
+    def limited_here(self) -> bool:
+        """Whether every lab has a verdict, and some of the points cannot be earned on this machine."""
+        verdicts = all(lab.status != "not_graded" for lab in self.labs.values())
+        return verdicts and self.gradable_points < self.max_points
+
+    @property
     def bonus_points(self) -> float:
         return sum(lab.points for lab in self.labs.values() if lab.bonus)
 

@@ -38,11 +38,11 @@ def show_values(notebook: str, step: str) -> None:
     rows, columns = got.shape
     head = f"{answer.step.result}, rows {row} to {row + rows - 1}, columns {column} to {column + columns - 1}"
     blocks = {"got": got, "expected": expected, "difference": got.double() - expected.double()}
-    width = 9 * columns + 3
-    lines = ["".join(f"{title:<{width}}" for title in blocks)]
+    texts = {title: [[f"{value.item():.4g}" for value in row] for row in block] for title, block in blocks.items()}
+    width = 2 + max(len(text) for block in texts.values() for row in block for text in row)
+    lines = ["".join(f"{title:<{width * columns + 3}}" for title in blocks)]
     lines += [
-        "   ".join("".join(f"{value.item():>9.4g}" for value in block[at]) for block in blocks.values())
-        for at in range(rows)
+        "   ".join("".join(f"{text:>{width}}" for text in block[at]) for block in texts.values()) for at in range(rows)
     ]
     display([Remark("\n".join([head, *(f"{INDENT}{line.rstrip()}" for line in lines)]))])
 

@@ -34,7 +34,7 @@ def with_work_in_other_folders(submission: Submission, labs: Sequence[Lab]) -> S
             f"`make grade SUBMISSION={place.parent}`, or move your kernel here"
         )
     pointed = {
-        lab.id: Refusal("not_attempted", f"{lab.kernel} is the stub here, but {found[lab.id]} has it; move it here")
+        lab.id: Refusal("not_attempted", f"no {lab.kernel} was written here, but {found[lab.id]} has one; move it here")
         for lab in stubs
         if lab.id in found and lab.id in submission.labs
     }

@@ -27,7 +27,7 @@ Fate = Literal[
     "left out",
     "not recognised",
     "not asked for",
-    "as given out",
+    "of the handout",
     "read for names and times",
     "of a system",
 ]
@@ -40,7 +40,10 @@ SYSTEMS = (".DS_Store", "__MACOSX", "Thumbs.db", "desktop.ini", ".git", ".ipynb_
 FEW = 3
 """Files that a student's notes name."""
 
-AS_GIVEN: tuple[Fate, str] = ("as given out", "")
+OF_HANDOUT: tuple[Fate, str] = ("of the handout", "")
+"""A file of a clone at a place where the handout has one: as it was given out, or changed where no work is looked for."""
+
+NO_SOURCE = "is not a .py, .ipynb or .zip file"
 
 UNCLAIMED = "belongs to no student: neither its name nor its folder says whose it is"
 
@@ -130,7 +133,7 @@ def with_ungraded_named(came: Iterable[Came], graded: Iterable[Graded], labs: It
             continue
         owners = claims.owners(one.path)
         if any(hand_in.platform == "clone" for hand_in in owners) and is_given_out(one.path):
-            found.append(replace(one, instead=AS_GIVEN))
+            found.append(replace(one, instead=OF_HANDOUT))
             continue
         owners = [hand_in for hand_in in owners if one.path in hand_in.taken]
         instead = _instead(one.path, [read[owner.key] for owner in owners], asked)
@@ -230,22 +233,23 @@ def _fate(one: Came, hand_in: HandIn, outcomes: Mapping[str, Fate]) -> tuple[Fat
     outcome = outcomes.get(hand_in.key, "not asked for")
     clone, path = hand_in.platform == "clone", one.path or Path()
     untouched = clone and path not in hand_in.left and any(given.exists() for given in _as_given(path, hand_in))
-    if untouched and one.instead == AS_GIVEN:
-        return AS_GIVEN
+    if untouched and one.instead == OF_HANDOUT:
+        return OF_HANDOUT
     if path in hand_in.taken:
         return outcome, "the grader came to no verdict" if outcome == "not graded" else ""
     if one.systems:
         return "of a system", ""
     if outcome == "not asked for":
         return outcome, ""
-    if why := one.reason or hand_in.refused or hand_in.failed:
-        return "unreadable", why
+    if one.reason:
+        return "unreadable", one.reason
+    if why := hand_in.refused or hand_in.failed:
+        about_it = may_be_work(path) or path.name in why
+        return ("unreadable", why) if about_it else ("left out", NO_SOURCE)
     if untouched:
-        return AS_GIVEN
+        return OF_HANDOUT
     elsewhere = f"lies in none of {', '.join(PLACES)}"
-    return "left out", hand_in.left.get(path) or (
-        elsewhere if clone and is_source(path) else "is not a .py, .ipynb or .zip file"
-    )
+    return "left out", hand_in.left.get(path) or (elsewhere if clone and is_source(path) else NO_SOURCE)
 
 
 def _is_no_work(path: Path, hand_in: HandIn) -> bool:

@@ -41,12 +41,18 @@ class Graded:
         return marked(self.answers)
 
     @property
+    def questions_of_course(self) -> dict[str, float]:
+        """What the questions of each lab that has answers are out of, bonus labs apart."""
+        bonus = {lab_id for lab_id, lab in self.report.labs.items() if lab.bonus}
+        asked = {lab_id: sum(answer.max_points for answer in lab.values()) for lab_id, lab in self.questions.items()}
+        return {lab_id: most for lab_id, most in asked.items() if most and lab_id not in bonus}
+
+    @property
     def earned(self) -> Earned:
         """Its points. None where a lab was not graded: a sum without it would be less than what was earned. What bonus labs ask is told,
         and counts in nobody's sum."""
-        report = self.report
-        bonus = {lab_id for lab_id, lab in report.labs.items() if lab.bonus}
-        asked = [answer for lab_id, lab in self.questions.items() if lab_id not in bonus for answer in lab.values()]
+        report, asked = self.report, self.questions_of_course
+        points = [answer.points for lab_id in asked for answer in self.questions[lab_id].values()]
         unknown = {lab.bonus for lab in report.labs.values() if lab.status == "not_graded"}
         return Earned(
             points=None if False in unknown or not self.hand_in.place else report.points,
@@ -54,8 +60,8 @@ class Graded:
             gradable=report.gradable_points,
             bonus=None if True in unknown else report.bonus_points,
             bonus_possible=report.bonus_max,
-            questions=sum(answer.points for answer in asked) if asked else None,
-            questions_possible=sum(answer.max_points for answer in asked),
+            questions=sum(points) if asked else None,
+            questions_possible=sum(asked.values()),
         )
 
 
@@ -129,8 +135,21 @@ def standings(graded: Sequence[Graded], rules: Rules, roster: Roster | None = No
                 HandIn(person.login, assignment, "", Path()), Report("", graded[0].report.device, None, {})
             )
             groups.setdefault((person.login, assignment), [nothing])
-    found = [standing(attempts, rules, roster) for _, attempts in sorted(groups.items())]
+    found = _of_all_questions([standing(attempts, rules, roster) for _, attempts in sorted(groups.items())])
     return _with_borrowed_names(found, roster) if roster else found
+
+
+def _of_all_questions(found: Sequence[Standing]) -> list[Standing]:
+    """Questions are out of the same number for all of an assignment: those of every lab of which somebody handed answers in."""
+    most: dict[str, dict[str, float]] = {}
+    for one in found:
+        most.setdefault(one.assignment, {}).update(one.graded.questions_of_course)
+    return [
+        replace(one, mark=replace(one.mark, questions_possible=sum(most[one.assignment].values())))
+        if one.mark.questions is not None
+        else one
+        for one in found
+    ]
 
 
 def standing(attempts: Sequence[Graded], rules: Rules, roster: Roster) -> Standing:

@@ -30,7 +30,11 @@ def results(
     concealed = () if hidden_visibility == "visible" else tuple(hidden_cases)
     lines = [line for lab in report.labs.values() for line in _lines(lab, report, concealed, hidden_visibility)]
     places = [place for lab in report.labs.values() for place in _places(lab)]
-    sentences = [*_total(report, concealed), *report.all_notes, f"Next: {next_step(_without(report, concealed))}"]
+    sentences = [
+        *_total(report, concealed),
+        *report.all_notes,
+        f"Next: {next_step(_without(report, concealed), hidden=bool(concealed))}",
+    ]
     return {
         "score": round(report.points, DECIMALS),
         "output": "\n".join(prose(sentence) for sentence in sentences),
@@ -51,7 +55,7 @@ def _total(report: Report, concealed: HiddenCases) -> Iterator[str]:
         yield f"Graded on {where}. Hidden cases count too."
         return
     points = total(report)
-    if report.gradable_points < report.max_points:
+    if report.limited_here:
         points += f" ({number(report.gradable_points)} can be earned on this machine)"
     yield f"{points}, graded on {where}."
 

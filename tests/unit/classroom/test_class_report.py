@@ -223,6 +223,16 @@ def test_answers_to_questions_are_points_of_their_own():
     assert [row["Triton kernels (questions)"] for row in rows_of(moodle_csv(found))] == [f"{0.9 * most:.1f}", "0.0", "-"]
     told = json.loads(grades_jsonl(found[1:2]))["questions"]["w8a8"]
     assert all((one["points"], one["sentence"][:7]) == (0, "No name") for one in told.values())
+
+
+def test_questions_are_out_of_the_same_number_for_everybody():
+    """Also for somebody who handed in the notebook of one lab only."""
+    both = {lab_id: Answers("Ann", {}) for lab_id in ("w8a8", "dds")}
+    ann, ben = (replace(graded(hand_in(name)), answers=given) for name, given in (("ann_1", both), ("ben_2", {"dds": both["dds"]})))
+    found = standings([ann, ben, graded(hand_in("cat_3"))], Rules("last", DUE, 10.0))
+    most = sum(question.points for lab_id in both for question in questions_of(lab_id).values())
+    assert [row["question_max_points"] for row in rows_of(grades_csv(found))] == [str(most), str(most), ""]
+    assert float(rows_of(canvas_csv(found))[0]["Triton kernels (questions)"]) == most
     text = page_of(found)
     assert ">questions</th>" in text
 

@@ -56,7 +56,7 @@ def test_a_clone_whose_grader_was_deleted_has_its_time(clone, tmp_path):
 
 
 def test_what_students_were_given_is_no_loss(tmp_path):
-    """A clone holds hundreds of files, of which one is theirs: the others are counted as given out, and nothing is to be looked at."""
+    """A clone holds hundreds of files, of which one is theirs: the others are counted as of the handout, and nothing is to be looked at."""
     folder = tmp_path / "class" / "lab-ann"
     files = student_files(ROOT)
     delivered(folder, files)
@@ -66,7 +66,7 @@ def test_what_students_were_given_is_no_loss(tmp_path):
     assert [note for note in one.notes if "was not read" in note] == ["lab-ann/my/dds.py was not read: files of another folder are graded"]
     found = fates(tmp_path / "class", tmp_path)
     assert len(found) == len(files) + 2
-    others = {name: fate for name, fate in found.items() if fate != "as given out"}
+    others = {name: fate for name, fate in found.items() if fate != "of the handout"}
     assert others == {"lab-ann/assignment/w8a8.py": "graded", "lab-ann/own_notes.txt": "left out", "lab-ann/my/dds.py": "left out"}
 
 

@@ -370,7 +370,7 @@ def test_what_came_in_an_archive_is_accounted_for_after_it_is_gone(tmp_path):
     came = with_ungraded_named(intake.came, attempts, ["w8a8"])
     shutil.rmtree(tmp_path / "w")
     fates = {one.file: one.fate for one in account(came, intake.hand_ins, standings(attempts, Rules()))}
-    assert fates["ben/notebooks/dds.ipynb"] == "as given out"
+    assert fates["ben/notebooks/dds.ipynb"] == "of the handout"
     assert "graded" in (fates["ann/w8a8.py"], fates["ben/assignment/w8a8.py"])
 
 

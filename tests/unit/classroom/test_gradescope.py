@@ -141,6 +141,8 @@ def test_hidden_cases_show_when_the_option_says(visibility):
     shown = found.output + "".join(test.output for test in found.tests if test.visibility == "visible")
     told = [word for word in ("hidden_1", "Likely mistake", " of 100 points") if word in shown]
     assert (told == []) is (visibility != "visible")
+    assert ("Next: every case that is shown passes; hidden cases count too" in found.output) is (visibility != "visible")
+    assert "is right" not in found.output
 
 
 # ---------------------------------------------------------------- the archive

@@ -64,7 +64,7 @@ def test_a_lab_that_is_elsewhere_is_named_beside_one_that_is_here(handed_out):
     found = with_work_in_other_folders(submission, LABS)
     assert found.labs["w8a8"] == submission.labs["w8a8"]
     assert found.labs["w4a16"] == submission.labs["w4a16"]
-    assert found.labs["dds"].message == f"DDS_MM is the stub here, but {handed_out / 'assignment' / 'dds.py'} has it; move it here"
+    assert found.labs["dds"].message == f"no DDS_MM was written here, but {handed_out / 'assignment' / 'dds.py'} has one; move it here"
 
 
 @pytest.mark.slow
