@@ -140,6 +140,23 @@ def students(
 
 
 @app.command()
+def styles() -> None:
+    """Grade the right kernels of tests/styles on this GPU; writes bench/results/styles_<gpu>.json and the table of docs/timing.md."""
+    from bench.styles import BEGIN, END, RESULTS, measure, table, to_json
+    from grader.judging.rubric import slug
+
+    graphics_card("timing the styles")
+    record = measure()
+    path = RESULTS / f"styles_{slug(record.gpu)}.json"
+    write_whole(path, to_json(record))
+    document = Path("docs") / "timing.md"
+    text = document.read_text(encoding="utf-8")
+    before, after = text[: text.index(BEGIN) + len(BEGIN)], text[text.index(END) :]
+    write_whole(document, f"{before}\n\n{table(record)}\n{after}")
+    typer.echo(table(record))
+
+
+@app.command()
 def serving(
     lab: Annotated[list[str] | None, typer.Option(help="Only this lab; can be repeated.")] = None,
     count: Annotated[int, typer.Option("--students", min=1, help="How many submit.")] = 20,

@@ -105,7 +105,7 @@ def ladder_table(
         idea = words["last"] if path.parent != folder else _idea(path) if language == "en" else ideas[number - 1]
         entries = [_entry(record, lab_id, shape, name) for shape in shapes]
         cells = [f"{entry.time_us:.1f} ({entry.ratio:.2f})" for entry in entries]
-        cells.append(f"{points[rung]:.0f}" if (rung := rung_of(path)) in points else words["unmeasured"])
+        cells.append(f"{points[rung]:.0f}" if (rung := rung_of(path)) in points else "–")
         rows.append(f"| {number} | {idea} | " + " | ".join(cells) + " |")
     rows.append(f"| | {words['cublas']} | " + " | ".join(f"{entry.cublas_us:.1f}" for entry in last) + " | |")
     versions = f"{record.gpu}, torch {record.versions['torch']}, triton {record.versions['triton']}, {record.date}"
@@ -118,26 +118,24 @@ LADDER_WORDS: dict[Language, dict[str, str]] = {
         "points": "points of {:.0f}",
         "last": "the last step, yours to find",
         "cublas": "cuBLAS, dense fp16",
-        "unmeasured": "not yet",
         "tokens": "{} tokens",
         "token": "{} token",
         "sparsity": "{}, sparsity {}",
         "legend": "*Microseconds a launch and, in brackets, how many times as fast as cuBLAS fp16 in the same race; the time of "
         "cuBLAS itself moves by 5 % from race to race, and the last row is that of the last step's. Points for speed are those that "
-        "each step's own kernel earns there; a step that is hardly faster than the one before earns no more. {}.*",
+        "each step's own kernel earns there; a step with – is hardly faster than those before it and has no points of its own. {}.*",
     },
     "zh": {
         "changes": "改动",
         "points": "速度分（满分 {:.0f}）",
         "last": "最后一步，留给你来找",
         "cublas": "cuBLAS，稠密 fp16",
-        "unmeasured": "尚未测量",
         "tokens": "{} 个 token",
         "token": "{} 个 token",
         "sparsity": "{}，稀疏度 {}",
         "legend": "每次启动的微秒数；括号内是同一轮计时中相对 cuBLAS fp16 的倍数。"
         "cuBLAS 自身的时间在各轮之间浮动 5 %，最后一行取自最后一步那一轮。速度分是每一步自己的 kernel 在这块 GPU 上得到的分数；"
-        "如果一步几乎没有变快，就不多给分。{}。",
+        "标 – 的步骤几乎没有变快，没有单独的分数。{}。",
     },
 }
 

@@ -6,7 +6,7 @@ import datetime
 import itertools
 import math
 import statistics
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -71,6 +71,17 @@ class Calibration:
     date: str
     labs: Mapping[str, Mapping[str, Rungs]]
     ladders: Mapping[str, Sequence[str]]
+
+
+def rungs_with_tiers(ladder: Sequence[str], cases: Iterable[Mapping[str, float]]) -> list[str]:
+    """The rungs that are worth points of their own: the first, the solution, and each that is APART times as fast as every one before it
+    in some case. cases: the ratios of the rungs, by case."""
+    found, known = ladder[:1], list(cases)
+    for number, rung in enumerate(ladder[1:-1], start=1):
+        before = [max((ratios.get(each, 0.0) for each in ladder[:number]), default=0.0) for ratios in known]
+        if any(ratios.get(rung, 0.0) >= APART * best for ratios, best in zip(known, before, strict=True)):
+            found = [*found, rung]
+    return [*found, *ladder[1:][-1:]]
 
 
 def tiers_of(ladder: Sequence[str], measured: Mapping[str, float]) -> tuple[Tier, ...]:
@@ -236,8 +247,10 @@ def tier_table(calibration: Calibration) -> str:
     ]
     for lab_id, cases in calibration.labs.items():
         lines += ["", f"[tiers.{lab_id}]"]
+        medians = {case: {rung: one.median for rung, one in rungs.items()} for case, rungs in cases.items()}
+        ladder = rungs_with_tiers(calibration.ladders[lab_id], medians.values())
         for case, rungs in cases.items():
-            tiers = tiers_of(calibration.ladders[lab_id], {rung: one.median for rung, one in rungs.items()})
+            tiers = tiers_of(ladder, medians[case])
             lines += [f"{case} = [", *(_entry(tier, rungs.get(tier.rung)) for tier in tiers), "]"]
             lines += [f"# note on {case}: {note}" for note in rungs[SOLUTION].notes]
     return "\n".join(lines) + "\n"
