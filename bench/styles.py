@@ -12,6 +12,7 @@ import tempfile
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
+from typing import Any
 
 from grader.judging.rubric import Tiers, load_rubric, load_tiers, share
 from grader.labs import all_labs
@@ -83,7 +84,7 @@ def measure() -> StyleRecord:
     return StyleRecord(device["name"], date, {name: device[name] for name in ("torch", "triton", "driver")}, styles)
 
 
-def _style(entry: dict) -> Style:
+def _style(entry: Mapping[str, Any]) -> Style:
     lab = entry["student"].split("_")[0]
     report = entry["report"]["labs"][lab]
     timed = {test["name"]: test["metrics"].get("ratio", 0.0) for test in report["tests"] if test["kind"] == "speed"}
@@ -106,7 +107,7 @@ def table(record: StyleRecord) -> str:
     tiers = load_tiers(record.gpu)
     head = (
         "lab",
-        "kernels",
+        "timed in every case",
         "ratio (geometric mean)",
         "points",
         "at the first step's ratio or above",

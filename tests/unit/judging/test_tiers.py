@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 
 from grader.judging.checking import Finding
 from grader.judging.judged import Judged
+from grader.judging.points import speed_points
 from grader.judging.rubric import HERE, Tier, Tiers, check_names, load_rubric, load_tiers, tier_reached
 from grader.judging.scoring import score
 from grader.labs import all_labs, get_lab
@@ -23,6 +24,7 @@ from grader.pipeline.calibration import (
     SOLUTION,
     Calibration,
     CaseRatios,
+    rungs_with_tiers,
     table_names,
     tier_table,
     tiers_of,
@@ -174,6 +176,25 @@ def test_rungs_that_a_case_tells_apart_earn_more_each_and_the_others_no_more_tha
     even = tiers_of(["obvious", "order", SOLUTION], {"obvious": 1.0, "order": 1.5, SOLUTION: 1.5 * APART - 0.01})
     assert tier_reached(even, 1.5) == 3, "as fast as the solution"
     assert 1.03 < even[1].ratio < even[2].ratio
+
+
+def test_a_step_that_is_faster_in_no_case_has_no_tier():
+    ladder = ["obvious", "epilogue", "words", "split", SOLUTION]
+    cases = [
+        {"obvious": 0.2, "epilogue": 0.21, "words": 0.3, "split": 0.3, SOLUTION: 2.1},
+        {"obvious": 0.2, "epilogue": 0.19, "words": 0.21, "split": 0.4, SOLUTION: 0.39},
+    ]
+    assert rungs_with_tiers(ladder, cases) == ["obvious", "words", "split", SOLUTION]
+    assert rungs_with_tiers([SOLUTION], [{SOLUTION: 2.0}]) == [SOLUTION]
+    assert rungs_with_tiers(ladder, [{**one, "epilogue": 0.3} for one in cases])[:3] == ["obvious", "epilogue", "split"]
+
+
+@pytest.mark.parametrize("table", ["NVIDIA H200", "NVIDIA H100 80GB HBM3"])
+def test_every_step_with_a_tier_earns_more_than_the_last(table):
+    for lab in all_labs().values():
+        points = list(speed_points(table, lab.id).values())
+        assert points == sorted(set(points))
+        assert (points[0], points[-1]) == pytest.approx((4.0, 40.0))
 
 
 TIERS = Tiers("nvidia_h200.toml", True, {}, (Tier(0.6, 0.1, "obvious", 0.7), Tier(0.9, 0.4), Tier(1.2, 0.7), Tier(1.42, 1.0)))
