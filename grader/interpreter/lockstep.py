@@ -325,18 +325,22 @@ class _LockstepMemory(NativeMemory):
         if not area.output or values.itemsize != area.width:
             raise NeedsOneByOne("a store to an input, or of several elements at once")
         check.keep(pointers, mask, values, adding)
-        self._claim(area, elements, inside, values[mask] if adding else None)
+        added = values[mask] if adding or check.contributions else None
+        self._claim(area, elements, inside, added if adding else None)
         check.note(name, area, elements, mask)
         if check.contributions:
-            near, numbers = _near(area, pointers, mask, values.itemsize)[mask], check.numbers[np.nonzero(mask)[0]]
-            check.contributions.write(area, elements[near], values[mask][near], numbers[near], adds=bool(adding))
+            numbers = np.repeat(check.numbers, np.count_nonzero(mask.reshape(len(mask), -1), axis=1))
+            if not inside:
+                near = _near(area, pointers, mask, values.itemsize)[mask]
+                elements, added, numbers = elements[near], added[near], numbers[near]
+            check.contributions.write(area, elements, added, numbers, adds=bool(adding))
         if log.disputed:
             return
         if not adding:
             self._memory.store(real, values, mask)
             return
-        for of_one in zip(real, values, mask, strict=True):
-            atomic_rmw(self._memory, adding[0], *of_one, adding[1])
+        with np.errstate(over="ignore", invalid="ignore"):  # an fp16 sum past 65504 becomes infinite, as on a GPU
+            np.add.at(area.buffer[: area.size].view(values.dtype), elements, values[mask])
 
     def _claim(self, area: Area, elements: np.ndarray, inside: bool, added: np.ndarray | None) -> None:
         """Keeps who writes the elements of a tensor, and that it is disputed where somebody else did. added: None where they are stored."""

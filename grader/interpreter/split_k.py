@@ -58,7 +58,10 @@ class Contributions:
 
     def _rows(self, programs: np.ndarray) -> np.ndarray:
         """The programs' rows, which are made where they have none yet."""
-        new = np.unique(programs[self.row_of[programs] < 0])
+        new = programs[self.row_of[programs] < 0]
+        if not new.size:
+            return self.row_of[programs]
+        new = np.unique(new)
         self.row_of[new] = self.rows + np.arange(len(new))
         self.rows += len(new)
         missing = self.rows - len(self.ranks)
@@ -85,9 +88,10 @@ class Contributions:
         first = self.lane_of[rows, k] == lanes
         order = np.argsort(rows[first], kind="stable")
         k, rows = k[first][order], rows[first][order]
-        known, start, count = np.unique(rows, return_index=True, return_counts=True)
-        self.ranks[rows, k] = 1 + np.repeat(self.loaded[known] - start, count) + np.arange(len(k))
-        self.loaded[known] += count
+        count = np.bincount(rows, minlength=len(self.loaded))
+        start = np.cumsum(count) - count
+        self.ranks[rows, k] = 1 + (self.loaded - start)[rows] + np.arange(len(k))
+        self.loaded += count
         self.complete = self.rows * self.factor.shape[1] <= MAX_RANKS
 
     def load_by_all(self, area: Area, elements: np.ndarray, programs: np.ndarray) -> None:
@@ -104,7 +108,10 @@ class Contributions:
         if values.dtype != np.float16 or values.shape != elements.shape:
             self.complete = False
             return
-        adding, which = np.unique(np.broadcast_to(programs, elements.shape), return_inverse=True)
+        programs = np.broadcast_to(programs, elements.shape)
+        adds_here = np.zeros(len(self.row_of), dtype=bool)
+        adds_here[programs] = True
+        adding, which = np.flatnonzero(adds_here), (np.cumsum(adds_here) - 1)[programs]
         rows, places = self._rows(adding), self.place_of[elements]
         self.added[rows] = True
         # what lies between two rows of Y is none of its elements, and a share of K without any k adds zeros
