@@ -16,7 +16,7 @@ of products rounded once.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import pairwise
 
@@ -141,7 +141,8 @@ def _slices(record: _Record) -> Iterator[tuple[list[np.ndarray], np.ndarray]]:
     adding[record.slice_of[record.value != 0]] = True
     loaded = record.ranks > 0
     backwards = replace(record, ranks=np.where(loaded, record.ranks.max(axis=1, keepdims=True) + 1 - record.ranks, 0))
-    every_way = _earliest(record, adding), _earliest(backwards, adding), _alone(record, adding), loaded
+    tiles = _tiles(record, adding)
+    every_way = _earliest(record, tiles), _earliest(backwards, tiles), _alone(record, tiles), loaded
     sets: dict[tuple[bytes, ...], int] = {}
     set_of = np.full(len(adding), -1, dtype=np.int64)
     for number in np.flatnonzero(adding).tolist():
@@ -166,19 +167,19 @@ def _tiles(record: _Record, adding: np.ndarray) -> list[list[int]]:
     return list(tiles.values())
 
 
-def _earliest(record: _Record, adding: np.ndarray) -> np.ndarray:
+def _earliest(record: _Record, tiles: Sequence[Sequence[int]]) -> np.ndarray:
     """bool [slices, K]: each k with the slice of its tile that loaded it earliest among its own."""
     own = record.ranks > 0
     never = np.where(own, record.ranks, np.iinfo(np.int64).max)
-    for members in _tiles(record, adding):
+    for members in tiles:
         own[members] &= np.arange(len(members))[:, None] == never[members].argmin(axis=0)
     return own
 
 
-def _alone(record: _Record, adding: np.ndarray) -> np.ndarray:
+def _alone(record: _Record, tiles: Sequence[Sequence[int]]) -> np.ndarray:
     """bool [slices, K]: each k that no other slice of the tile loaded."""
     own = record.ranks > 0
-    for members in _tiles(record, adding):
+    for members in tiles:
         own[members] &= own[members].sum(axis=0) == 1
     return own
 

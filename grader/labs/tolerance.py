@@ -67,15 +67,17 @@ def matmul_reference(
     roundings: r, the slices of K that are added to an output element in fp16; 1 without split-K.
     permitted: p, float64 [M, N], the deviation that the lab allows in addition.
     """
+    whole = a, w
+    a, w = _used(a, w)
     y = a @ w.t()
     magnitude = a.abs() @ w.abs().t()
     p = torch.zeros_like(y) if permitted is None else permitted
     rounded = y.abs() + p
-    summed = int((a != 0).any(dim=0).sum())
+    summed = a.shape[1]
     bound = U_FP16 * rounded + additions(summed) * U_FP32 * magnitude + roundings * FP16_UNDERFLOW + p
     norm = float(torch.linalg.norm(y))
     if norm == 0:
-        return Reference(y, bound, float(torch.linalg.norm(bound)), a, w)
+        return Reference(y, bound, float(torch.linalg.norm(bound)), *whole)
     square = U_FP16**2
     if roundings > 1:
         spread = (a.square() @ w.square().t()).sqrt()
@@ -87,7 +89,13 @@ def matmul_reference(
     square += (roundings * FP16_UNDERFLOW / norm) ** 2 * y.numel()
     square += (float(torch.linalg.norm(p)) / norm) ** 2
     square += 2 * BOTH_CONFIDENCE * U_FP16 * float(torch.linalg.norm(p * rounded)) / norm**2
-    return Reference(y, bound, math.sqrt(square), a, w)
+    return Reference(y, bound, math.sqrt(square), *whole)
+
+
+def _used(a: torch.Tensor, w: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+    """Both without the k for which A is zero in every row, as where a slice of K is compared."""
+    used = (a != 0).any(dim=0)
+    return (a, w) if bool(used.all()) else (a[:, used], w[:, used])
 
 
 def weight_only_reference(
@@ -99,6 +107,7 @@ def weight_only_reference(
     moves an element of Y is computed exactly, and no more than that is permitted.
     """
     cut = (w.float().view(torch.int32) & ~0x1FFF).view(torch.float32).double()
-    moved = [(a @ (made - w).t()).abs() for made in (w.to(torch.float16).double(), cut, *variants)]
+    made = (w.to(torch.float16).double(), cut, *variants)
+    moved = [(left @ right.t()).abs() for left, right in (_used(a, one - w) for one in made)]
     permitted = (1 + 2 * U_FP16) * torch.stack(moved).amax(dim=0)
     return matmul_reference(a, w, roundings=roundings, permitted=permitted)
