@@ -343,8 +343,9 @@ check("opening", step="transpose")
 # ## 3. Quantisation: fewer bits for a number
 #
 # First the floating-point formats. **fp16** has eleven significant bits and ends at 65504; **bf16** has the range of fp32 and eight
-# significant bits. A value beyond the end of its type is an **overflow**: a float becomes inf, an integer wraps around to the other
-# end. In these labs activations are fp16, and sums are kept in fp32 or int32.
+# significant bits. A result beyond the end of its type is an **overflow**: a float becomes inf, an integer sum wraps around to the
+# other end. What a float becomes that is converted to an integer type too small for it is undefined, so clamp it first. In these labs
+# activations are fp16, and sums are kept in fp32 or int32.
 #
 # Now fewer bits. Take a row of numbers. Find a **scale** $s$ that maps the largest of them to the largest integer, then round:
 #
@@ -360,7 +361,8 @@ check("opening", step="transpose")
 # ## 3. 量化：用更少的位表示一个数
 #
 # 先说保持不变的数值格式。**fp16** 有 11 位有效位，最大到 65504；**bf16** 的范围与 fp32 一样大，有效位是 8 位。
-# 超出类型范围的值会**溢出**（overflow）：浮点数变成 inf，整数则回绕到另一端。在这几个实验里，激活是 fp16，求和用 fp32 或 int32。
+# 结果超出类型的范围，就是**溢出**（overflow）：浮点数变成 inf，整数的和则回绕到另一端。把浮点数转换成放不下它的整数类型，结果没有定义，
+# 所以要先钳位。在这几个实验里，激活是 fp16，求和用 fp32 或 int32。
 #
 # 再看更少的位。取一行数，找一个 **scale** $s$，使其中最大的数正好对上最大的整数，然后就近取整：
 #
