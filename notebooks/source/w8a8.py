@@ -63,6 +63,48 @@ pictures.quantisation(x[0], float(scale[0]), name="one token")
 pictures.quantisation(x[0], 0.4 * float(scale[0]), name="a scale too small")
 
 # %% [markdown]
+# ## What sharing a scale costs
+#
+# Why a scale for each token and each output channel, and not just two numbers, one for $X$ and one for $W$? Here one token and one channel
+# are thirty times as large as the others. The next cell quantises both matrices either way and multiplies; predict the order of the
+# four lines, and which of the two errors differs more:
+
+# %% [markdown] lang="zh"
+# ## 共用一个 scale 的代价
+#
+# 为什么每个 token、每个输出通道各要一个 scale，而不是 $X$、$W$ 各一个数？这里有一个 token 和一个通道，是其余的三十倍大。
+# 下一个单元用两种办法量化两个矩阵再相乘；先预测：四行谁大谁小，两种误差里哪一种相差更多：
+
+# %%
+def to_int8_and_back(matrix, shared):
+    """What int8 keeps of a matrix, with one scale (per tensor) or one for each row (per token, per channel)."""
+    s = (matrix.abs().max() if shared else matrix.abs().amax(dim=1, keepdim=True)) / 127
+    return (matrix / s).round().clamp(-128, 127) * s
+
+
+def lost(y, exact):
+    """Norm of the error, over the norm of what is exact."""
+    return float((y - exact).norm() / exact.norm())
+
+
+x, w = torch.randn(32, 256), torch.randn(64, 256)
+x[5], w[7] = 30 * x[5], 30 * w[7]  # the outliers
+exact, usual = x @ w.T, (torch.arange(32) != 5)[:, None] & (torch.arange(64) != 7)
+for x_shared, w_shared in ((True, True), (True, False), (False, True), (False, False)):
+    y = to_int8_and_back(x, x_shared) @ to_int8_and_back(w, w_shared).T
+    name = f"X per {'tensor' if x_shared else 'token'}, W per {'tensor' if w_shared else 'channel'}"
+    print(f"{name}: error of Y {lost(y, exact):.2%}, of Y without the outliers' row and column {lost(y[usual], exact[usual]):.2%}")
+
+# %% [markdown]
+# The norm of all of $Y$ is mostly that of one element, where the large token meets the large channel, and these two are quantised well
+# either way. So the first number hides most of the damage. The second shows who pays: all the others, whose scale is thirty times too
+# large for them. A scale of its own costs a row four bytes.
+
+# %% [markdown] lang="zh"
+# 整个 $Y$ 的范数主要来自一个元素，即那个大的 token 遇上那个大的通道的地方，而这两者怎样量化都不差；所以第一个数掩盖了大部分损失。
+# 第二个数说明谁在吃亏：其余所有的行和列，它们的 scale 大了三十倍。让每一行有自己的 scale，代价只是每行四个字节。
+
+# %% [markdown]
 # ## The layer around your kernel
 #
 # This is given. Read it once: it shows which arguments your kernel gets. `naive` computes the same result in plain PyTorch, slowly.
