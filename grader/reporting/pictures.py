@@ -132,9 +132,7 @@ class Slider:
     def _image(one: Picture, *, shown: bool) -> str:
         data = base64.b64encode(one.png()).decode()
         width, display = round(96 * one.figure.get_size_inches()[0]), "block" if shown else "none"
-        return (
-            f'<img src="data:image/png;base64,{data}" alt="{escape(one.alt)}" width="{width}" style="max-width:100%;display:{display}">'
-        )
+        return f'<img src="data:image/png;base64,{data}" alt="{escape(one.alt)}" width="{width}" style="max-width:100%;display:{display}">'
 
     def _repr_mimebundle_(self, include: Any = None, exclude: Any = None) -> dict[str, Any]:
         """What a notebook shows: the range and its pictures, and the words of all where HTML is not shown."""
