@@ -56,7 +56,7 @@ def assignment_files(solutions: Path) -> dict[str, str]:
 
 
 def release(root: Path) -> list[Path]:
-    """Writes assignment/, the notebooks and what the slips of their steps give, and returns what changed.
+    """Writes assignment/, the notebooks, the handouts' tables and what the slips of their steps give, and returns what changed.
 
     A file that has no source any more is removed. Raises Unusable.
     """
@@ -64,18 +64,21 @@ def release(root: Path) -> list[Path]:
 
     changed = _write(root / "assignment", "*.py", assignment_files(root / "solutions"))
     if (root / "notebooks" / "source").is_dir():
+        from grader.authoring.handout_tables import handout_files
         from grader.authoring.notebooks import student_files
         from grader.authoring.slip_runs import write_slips
 
         changed += _write(root / "notebooks", "**/*.ipynb", student_files(root))
+        changed += _write(root / "notebooks", None, handout_files(root))
         changed += write_slips(root)
     return changed + write_mistakes(root)
 
 
-def _write(folder: Path, pattern: str, files: dict[str, str]) -> list[Path]:
+def _write(folder: Path, pattern: str | None, files: dict[str, str]) -> list[Path]:
+    """pattern: of the files that are all made here, so that one without a source is removed."""
     folder.mkdir(exist_ok=True)
     changed = []
-    for stale in folder.glob(pattern):
+    for stale in folder.glob(pattern) if pattern else ():
         if stale.relative_to(folder).as_posix() not in files and ".ipynb_checkpoints" not in stale.parts:
             stale.unlink()
             changed.append(stale)

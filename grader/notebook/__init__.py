@@ -8,14 +8,14 @@ from grader.notebook.asking import ask, check_answer
 from grader.notebook.cells import NotYet, running_shell
 from grader.notebook.check_cells import check, check_speed, needs
 from grader.notebook.own_kernels import begin, device
-from grader.notebook.showing import show_memory, show_order, show_programs, show_warp
+from grader.notebook.showing import missed_in_l2, show_memory, show_order, show_programs, show_warp
 from grader.notebook.speeding import predict
 from grader.notebook.step_values import show_values
 from grader.notebook.submitting import submit
 
 __all__ = [
-    "NotYet", "ask", "check", "check_answer", "check_speed", "device", "needs", "predict", "show_memory", "show_order",
-    "show_programs", "show_values", "show_warp", "submit",
+    "NotYet", "ask", "check", "check_answer", "check_speed", "device", "missed_in_l2", "needs", "predict", "show_memory",
+    "show_order", "show_programs", "show_values", "show_warp", "submit",
 ]  # fmt: skip
 
 if (shell := running_shell()) is not None:

@@ -1,7 +1,8 @@
 """In a notebook: what the kernel of the cells does to memory, as pictures and numbers.
 
 show_programs: who owns which tile of Y. show_memory: what one program reads, and how often each element is read.
-show_warp: what one warp's loads touch, and which thread holds what. show_order: what the order of tiles means for L2.
+show_warp: what one warp's loads touch, and which thread holds what. show_order: what the order of tiles means for L2;
+missed_in_l2: its bytes as numbers.
 All are counted on the interpreter, on sizes of a few tiles, in a second or two; nothing is graded.
 """
 
@@ -76,11 +77,7 @@ def show_order(
     gpu: "H100", "A100", "L4" or "T4". order: a function of your own, order(pid, tiles_m, tiles_n) -> (row, column) of the tile of Y that
     program pid makes. K is lengthened to about 4096 in the model. Raises NotYet for an order that leaves out a tile or makes one twice.
     """
-    if gpu not in GPUS:
-        raise NotYet(f"There is no model of {gpu!r}; there are {', '.join(GPUS)}.")
-    traffic = _counted(lab_id, sizes, config, (8, 24), 1)
-    repeats = max(1, LONG_K // traffic.case.K)
-    orders = ORDERS if order is None else (*ORDERS, _own_order(traffic, order))
+    traffic, orders, repeats = _modelled(lab_id, gpu, order, sizes, config)
     picture = memory_pictures.order_in_l2(traffic, GPUS[gpu], repeats, orders)
     longer = f", K lengthened from {traffic.case.K} to {traffic.case.K * repeats}" if repeats > 1 else ""
     said = Remark(
@@ -88,6 +85,30 @@ def show_order(
         "dim",
     )
     _show(traffic, [said], [picture])
+
+
+def missed_in_l2(
+    lab_id: str,
+    gpu: str = "T4",
+    order: Swizzle | None = None,
+    *,
+    sizes: Sizes | None = None,
+    config: int = 0,
+) -> dict[str, int]:
+    """The bytes of show_order's picture, by the name of the order; a student's own is called as its function."""
+    traffic, orders, repeats = _modelled(lab_id, gpu, order, sizes, config)
+    return {one.name: traffic.missed(GPUS[gpu], one, repeats).total for one in orders}
+
+
+def _modelled(
+    lab_id: str, gpu: str, order: Swizzle | None, sizes: Sizes | None, config: int
+) -> tuple[Traffic, tuple[Order, ...], int]:
+    """What the model of L2 is given: the traffic of a launch, the orders, and how many times its K is repeated."""
+    if gpu not in GPUS:
+        raise NotYet(f"There is no model of {gpu!r}; there are {', '.join(GPUS)}.")
+    traffic = _counted(lab_id, sizes, config, (8, 24), 1)
+    orders = ORDERS if order is None else (*ORDERS, _own_order(traffic, order))
+    return traffic, orders, max(1, LONG_K // traffic.case.K)
 
 
 def _own_order(traffic: Traffic, order: Swizzle) -> Order:

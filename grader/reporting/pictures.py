@@ -8,10 +8,12 @@ matplotlib is imported when the first picture is drawn.
 
 from __future__ import annotations
 
+import base64
 import io
 import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from html import escape
 from itertools import cycle, pairwise
 from typing import TYPE_CHECKING, Any
 
@@ -97,6 +99,45 @@ class Picture:
         """What a notebook shows: the PNG at its size in CSS pixels, and the words where pictures are not shown."""
         width = round(96 * self.figure.get_size_inches()[0])
         return {"image/png": self.png(), "text/plain": self.alt}, {"image/png": {"width": width}}
+
+
+SLIDE = (
+    "const box = this.closest('div'); box.querySelector('output').value = this.dataset.at.split('|')[this.value]; "
+    "box.querySelectorAll('img').forEach((one, at) => one.style.display = at == this.value ? 'block' : 'none')"
+)
+
+
+@dataclass(frozen=True)
+class Slider:
+    """Pictures of the same size, one at a time, by the value of `name` that each is for. first: which is shown before anything is moved.
+
+    Without scripts that one stays, and the range moves nothing.
+    """
+
+    name: str
+    pictures: Mapping[str, Picture]
+    first: int = 0
+
+    def html(self) -> str:
+        """A range over the pictures, with nothing that is loaded from elsewhere."""
+        values = list(self.pictures)
+        images = "".join(self._image(one, shown=at == self.first) for at, one in enumerate(self.pictures.values()))
+        return (
+            f'<div><label>{escape(self.name)}: <input type="range" min="0" max="{len(values) - 1}" value="{self.first}" '
+            f'data-at="{escape("|".join(values))}" oninput="{escape(SLIDE)}" style="width:16em;vertical-align:middle"> '
+            f"<output>{escape(values[self.first])}</output></label>{images}</div>"
+        )
+
+    @staticmethod
+    def _image(one: Picture, *, shown: bool) -> str:
+        data = base64.b64encode(one.png()).decode()
+        width, display = round(96 * one.figure.get_size_inches()[0]), "block" if shown else "none"
+        return f'<img src="data:image/png;base64,{data}" alt="{escape(one.alt)}" width="{width}" style="max-width:100%;display:{display}">'
+
+    def _repr_mimebundle_(self, include: Any = None, exclude: Any = None) -> dict[str, Any]:
+        """What a notebook shows: the range and its pictures, and the words of all where HTML is not shown."""
+        words = "\n".join(f"{self.name} {value}: {one.alt}" for value, one in self.pictures.items())
+        return {"text/html": self.html(), "text/plain": words}
 
 
 def _draw(height: float, draw: Callable[[Axes], None], alt: str, width: float = WIDTH) -> Picture:
@@ -417,6 +458,31 @@ def int4_word(word: int, *, row: int = 0, column: int = 0) -> Picture:
     return _draw(1.6, draw, alt)
 
 
+SHADES = (SKY, ORANGE, SILVER, PURPLE, "#f0e442", GREEN)
+PANELS = 2
+
+
+def shared_scales(shares: Mapping[str, torch.Tensor]) -> Picture:
+    """Matrices side by side, each element with the number of the scale that it shares. shares: int [rows, columns] by name."""
+    counts = {name: int(numbers.max()) + 1 for name, numbers in shares.items()}
+    lines = -(-len(shares) // PANELS)
+
+    def draw(figure: Figure) -> None:
+        grid = figure.subplots(lines, PANELS, squeeze=False).flat
+        for axes, (name, numbers) in zip(grid, shares.items(), strict=False):
+            rows, columns = numbers.shape
+            _cells(axes, numbers.numpy() % len(SHADES), SHADES, (0, columns, rows, 0))
+            for row, column in np.ndindex(rows, columns):
+                box(axes, (row, row + 1), (column, column + 1), fill=False, edgecolor=PAPER, linewidth=0.8)
+                lettered(axes, column + 0.5, row + 0.5, str(int(numbers[row, column])), color=BLACK, size=8)
+            axes.set(xlim=(0, columns), ylim=(rows, 0), title=f"{name}: {counts[name]} scale{'s' * (counts[name] > 1)}")
+        for axes in figure.axes:
+            axes.set_axis_off()
+
+    words = "; ".join(f"{name} has {count} scale{'s' * (count > 1)}" for name, count in counts.items())
+    return composed(1.25 * lines, draw, f"Which elements share a scale, by its number: {words}.")
+
+
 # ---------------------------------------------------------------- the speed
 
 
@@ -458,6 +524,10 @@ def speed_tiers(timed: Sequence[TestResult]) -> Picture:
     return _draw(0.75 + 0.52 * len(found), draw, f"Speed as a ratio to cuBLAS fp16: {words}.")
 
 
+WIDE_NAME = 24
+"""Letters of a name beyond which a legend has one column."""
+
+
 @dataclass(frozen=True)
 class RooflinePoint:
     """One speed case on the roofline: its operations, bytes that must move, and times in microseconds."""
@@ -474,10 +544,12 @@ def roofline(
     gigabytes_per_s: float,
     roofs: Mapping[str, float],
     legend: str = "filled: your kernel, hollow: cuBLAS fp16",
+    reach: Sequence[float] = (),
 ) -> Picture:
     """Rate over arithmetic intensity, the bandwidth's slope and flat roofs by name in tera-operations per second.
 
-    They are shown in TFLOP/s, where the name begins with "int" in TOP/s.
+    They are shown in TFLOP/s, where the name begins with "int" in TOP/s. reach: intensities that fit in too, so that several pictures
+    have the same axes.
 
     A filled mark is the student's kernel, the hollow one above or below it the baseline at the same useful work.
     """
@@ -486,7 +558,8 @@ def roofline(
     highest, lowest = max(roofs.values()), min(min(pair) for pair in rates)
     corner = 1e3 * highest / gigabytes_per_s
     # with room for the names of the roofs, right of all marks
-    left, right = min([*intensities, corner]) / 3, max([*intensities, corner]) * 20
+    left, right = min([*intensities, *reach, corner]) / 3, max([*intensities, *reach, corner]) * 20
+    wide = max(len(point.name) for point in points) > WIDE_NAME
 
     def draw(axes: Axes) -> None:
         axes.set_xscale("log")
@@ -517,13 +590,15 @@ def roofline(
         axes.set(xlim=(left, right), ylim=(min(lowest, left * gigabytes_per_s / 1e3) / 2, highest * 2.2))
         axes.set_xlabel("operations per byte that must move")
         axes.set_ylabel("tera-operations per second of useful work")
-        axes.legend(loc="upper center", bbox_to_anchor=(0.45, -0.22), ncols=2, title=legend, title_fontsize=9)
+        columns = 1 if wide else 2
+        axes.legend(loc="upper center", bbox_to_anchor=(0.45, -0.22), ncols=columns, title=legend, title_fontsize=9)
 
     words = "; ".join(
-        f"{point.name}: {x:.0f} operations per byte, {student:.1f} tera-operations per second (baseline {baseline:.1f})"
+        f"{point.name}: {x:.0f} operations per byte, {student:.1f} tera-operations per second"
+        + (f" (baseline {baseline:.1f})" if baseline != student else "")
         for point, x, (student, baseline) in zip(points, intensities, rates, strict=True)
     )
-    return _draw(3.7, draw, f"Roofline with a slope of {gigabytes_per_s:.0f} GB/s. {words}.")
+    return _draw(3.7 + 0.2 * wide * len(points), draw, f"Roofline with a slope of {gigabytes_per_s:.0f} GB/s. {words}.")
 
 
 # ---------------------------------------------------------------- what a benchmark measured

@@ -65,7 +65,7 @@ lecture = {
 }
 for name, (milliseconds, gigabytes) in lecture.items():
     slower, larger = milliseconds / lecture["16 bits"][0], gigabytes / lecture["16 bits"][1]
-    print(f"{name:18} {milliseconds:6.1f} ms {slower - 1:+6.1%}   {gigabytes:5.2f} GB {larger - 1:+6.1%}")
+    print(f"{name:18} {milliseconds:6.1f} ms {slower - 1:+6.1%}   {gigabytes:5.2f} GB {larger - 1:+6.1%}   {1 / slower:.3f} times as fast")
 
 # %% [markdown]
 # **Predict.** One linear layer on an H200, $M = N = K = 4096$. How many times as fast is a fused Triton kernel as the three
@@ -541,6 +541,95 @@ for entry in measured("w8a8", "solution", N=4096, K=4096):
 # %% [markdown]
 # A bound says what is possible, not what a kernel achieves: quantising $X$ takes time too, and the bound ignores it.
 #
+# ### Exercise: int8 between the layers too
+#
+# **The claim goes on.** ZeroQuant lets the activations travel as int8 as well: the operator before a linear layer writes $X$ quantised, and
+# the layer rescales and quantises its own $Y$. So the intensity is about that of fp16 again, and int8 can show its speed.
+#
+# Count it yourself: a W8A8 layer with 4096 inputs and 4096 outputs, where $X$, $W$ and $Y$ are all int8, with an fp32 scale for each
+# row of $X$ and of $W$. How many MB ($10^6$ bytes) must a launch move with 1 token, and with 1024? How many operations is that for each
+# byte, with $2MNK$ operations as for fp16? Write arithmetic, such as `(4096 * 4096 + ...) / 1e6`.
+
+# %% [markdown] lang="zh"
+# 界限说的是可能做到什么，不是某个 kernel 做到了什么：量化 $X$ 也要时间，而界限没有算它。
+#
+# ### 练习：层与层之间也用 int8
+#
+# **结论的后一半。** ZeroQuant 让激活在算子之间也以 int8 传递：线性层前面的算子写出的 $X$ 已经量化，线性层自己也把 $Y$ 乘回 scale、再量化。
+# 这样算术强度又回到 fp16 的水平，int8 的高速率才用得上。
+#
+# 自己算一算：一个输入、输出都是 4096 的 W8A8 层，$X$、$W$、$Y$ 都是 int8，$X$ 和 $W$ 的每一行各有一个 fp32 的 scale。
+# 1 个 token 和 1024 个 token 时，一次启动至少要搬运多少 MB（$10^6$ 字节）？运算次数和 fp16 一样按 $2MNK$ 计，每个字节做多少次运算？
+# 可以写算式，例如 `(4096 * 4096 + ...) / 1e6`。
+
+# %% solution="claims_zeroquant"
+megabytes_moved = {1: None, 1024: None}  # by the number of tokens
+per_byte = {1: None, 1024: None}  # operations per byte
+### BEGIN SOLUTION
+megabytes_moved = {M: (M * 4096 + 4096**2 + M * 4096 + 4 * (M + 4096)) / 1e6 for M in (1, 1024)}
+per_byte = {M: 2 * M * 4096**2 / (1e6 * moved) for M, moved in megabytes_moved.items()}
+### END SOLUTION
+for M in (1, 1024):
+    lock(f"zeroquant_bytes_{M}", megabytes_moved[M], f"MB with {M} token{'s' * (M > 1)}")
+    lock(f"zeroquant_intensity_{M}", per_byte[M], f"operations per byte with {M} token{'s' * (M > 1)}")
+
+# %%
+def layer_bytes(M, N=4096, K=4096, weight=1, x=2, y=2, scales=4):
+    """Bytes that a linear layer must move, from those of each element and of each scale."""
+    return x * M * K + weight * N * K + y * M * N + scales * (M + N)
+
+
+layers = {
+    "fp16": {"weight": 2, "scales": 0},
+    "w8a8, X and Y fp16": {},
+    "w8a8, X int8, Y fp16": {"x": 1},
+    "w8a8, X and Y int8": {"x": 1, "y": 1},
+}
+for M in (1, 1024):
+    moved = layer_bytes(M, **layers["w8a8, X and Y int8"])
+    reveal(f"zeroquant_bytes_{M}").against(moved / 1e6, within=1.01)
+    reveal(f"zeroquant_intensity_{M}").against(2 * M * 4096**2 / moved, within=1.01)
+print(f"{'':21}  1 token               1024 tokens")
+for name, of in layers.items():
+    found = [(layer_bytes(M, **of), 2 * M * 4096**2) for M in (1, 1024)]
+    print(f"{name:21}" + "".join(f"{moved / 1e6:7.2f} MB {done / moved:7.1f} /byte" for moved, done in found))
+
+# %%
+after("zeroquant_intensity_1024")
+
+
+def int8_bound(M, **of):
+    """Seconds below which no W8A8 layer can be on this GPU."""
+    return max(layer_bytes(M, **of) / bandwidth, M * 4096**2 / fp16_rate)
+
+
+gains = {M: int8_bound(M) / int8_bound(M, x=1, y=1) for M in (1, 16, 64, 256, 1024, 4096)}
+print("the bound's time, X and Y fp16 over int8: " + ", ".join(f"{M}: {gain:.2f}" for M, gain in gains.items()))
+verdict("With int8 between the layers, the operations per byte are at least those of fp16", {
+    f"{M} token{'s' * (M > 1)}": layer_bytes(M, x=1, y=1) <= layer_bytes(M, **layers["fp16"]) for M in gains
+})
+verdict("So the layer can be faster than with fp16 between the layers (by more than 2 %)", {
+    f"{M} token{'s' * (M > 1)}": gain > 1.02 for M, gain in gains.items()
+})
+
+# %% [markdown]
+# The bytes do halve, and counted alike the intensity is twice that of fp16; in the article's count, where an int8 operation is half a one, it
+# is that of fp16. But look where it helps on this GPU. With few tokens nearly all bytes are the weight's. With many the products take the
+# time, and what $X$ and $Y$ weigh is hidden behind them. Only in between does the layer itself gain.
+#
+# Two things are not in the count. Where $X$ comes as int8, the kernel does not quantise it again in every program, as yours in `w8a8` does. And
+# a program has one tile of $Y$, while a token's scale depends on the whole row: to write $Y$ as int8 with dynamic scales
+# takes another pass. Reading int8 and writing fp16, the third row of the table, needs none.
+
+# %% [markdown] lang="zh"
+# 字节数确实减半；按同样的办法计数，算术强度是 fp16 的两倍，按文章的算法（一次 int8 运算算半次），则与 fp16 相当。
+# 但要看它在这块 GPU 上对谁有用。token 少时，字节几乎全是权重的；token 多时，时间花在乘法上，$X$ 和 $Y$ 的字节藏在乘法后面。
+# 只有在两者之间，这一层自己才快一些。
+#
+# 有两件事没有算进去。$X$ 传进来就是 int8，kernel 就不必像 `w8a8` 里那样，在每个程序里把它重新量化一遍。另外，一个程序只有 $Y$ 的一个 tile，
+# 而一个 token 的 scale 取决于整行：要用动态的 scale 把 $Y$ 写成 int8，就得再走一遍。读 int8、写 fp16，也就是表中的第三行，则不需要。
+
+# %% [markdown]
 # ## 6. Zeros do not pay below 90 %
 #
 # **The claim.** A sparse weight needs more than 90 % zeros before skipping them is faster than multiplying them.
@@ -551,8 +640,6 @@ for entry in measured("w8a8", "solution", N=4096, K=4096):
 # than cuBLAS?
 
 # %% [markdown] lang="zh"
-# 界限说的是可能做到什么，不是某个 kernel 做到了什么：量化 $X$ 也要时间，而界限没有算它。
-#
 # ## 6. 零不到 90 % 就不划算
 #
 # **结论。** 稀疏权重里的零要超过 90 %，跳过它们才比照乘不误更快。
@@ -679,8 +766,9 @@ print(f"error with everything in int8: {whole:.2%}; with the outlier columns in 
 # | $q = \mathrm{clamp}(\mathrm{round}(x / s) + z)$ | the same cell: what $z$ is for. The labs have $z = 0$, gptq has one per group |
 # | a scale for the whole tensor gives large errors | the same cell, with one row 30 times as large as the others |
 # | scales of rows and columns are $\mathrm{diag}(p)\,X$, $Y = \mathrm{diag}(p)\,\hat Y\,\mathrm{diag}(r)$ | the second cell: no matrix is multiplied, `p[:, None] * X` is a broadcast |
-# | int8 is four times as fast as bf16 | the peak rate of int8 is *twice* that of 16-bit floats; section 1 shows what a product reaches on your GPU |
-# | dynamic int8 takes 15 to 20 % more memory; fused, it is 14 % faster | the first cell of section 1 computes both from the lecture's own table |
+# | int8 is four times as fast as bf16 | the peak rate of int8 is *twice* that of 16-bit floats. On our H200 `torch._int_mm` was @bench{ratio("w8a8", "m512_n4096_k4096", "torch._int_mm alone"):.2f} times as fast as cuBLAS fp16 with 512 tokens, and @bench{ratio("w8a8", "m4096_n4096_k4096", "torch._int_mm alone"):.2f} times with 4096 (N = K = 4096): the fourth cell has all sizes |
+# | dynamic int8 takes 15 to 20 % more memory | 21.9 % by the lecture's own table, in the same cell |
+# | fused, it is 14 % faster | by that table it takes 11.5 % less time than 16 bits, which makes it 13.0 % faster, and 5.0 % less than the three steps: none of these is 14 |
 # | in Triton the rescaling is one line | it is: step 5 of `w8a8`. The kernel around it is the notebook |
 # | NVIDIA took int4 out of the H100 and moved to FP4 | int4 tensor cores ended with Ampere; FP4 came with Blackwell, so the H100 has neither: `w4a16` multiplies in fp16 |
 # | cuSPARSE takes fp32 only | the last cell, on a GPU: PyTorch gives a BSR and a CSR matrix of fp16 to it |
@@ -710,8 +798,9 @@ print(f"error with everything in int8: {whole:.2%}; with the outlier columns in 
 # | $q = \mathrm{clamp}(\mathrm{round}(x / s) + z)$ | 同一个单元：$z$ 有什么用。实验里 $z = 0$，gptq 每组有一个 |
 # | 整个张量只用一个 scale，误差很大 | 同一个单元：其中一行是别的行的 30 倍 |
 # | 行和列的 scale 就是 $\mathrm{diag}(p)\,X$，$Y = \mathrm{diag}(p)\,\hat Y\,\mathrm{diag}(r)$ | 第二个单元：并没有做矩阵乘，`p[:, None] * X` 只是广播 |
-# | int8 是 bf16 的四倍速 | int8 的峰值是 16 位浮点数的**两倍**；实际的乘积能到多少，在你的 GPU 上看第 1 节 |
-# | 动态 int8 多用 15 到 20 % 的显存；融合之后快 14 % | 第 1 节的第一个单元用讲座自己的表算了这两个数 |
+# | int8 是 bf16 的四倍速 | int8 的峰值是 16 位浮点数的**两倍**。在我们的 H200 上，N = K = 4096 时，`torch._int_mm` 对 cuBLAS fp16 的倍数：512 个 token 时是 @bench{ratio("w8a8", "m512_n4096_k4096", "torch._int_mm alone"):.2f}，4096 个时是 @bench{ratio("w8a8", "m4096_n4096_k4096", "torch._int_mm alone"):.2f}；其余规模见下面第四个单元 |
+# | 动态 int8 多用 15 到 20 % 的显存 | 按讲座自己的表是 21.9 %，算在同一个单元里 |
+# | 融合之后快 14 % | 按那张表，时间比 16 位少 11.5 %，即速度快 13.0 %；比三步做法少 5.0 %。没有一个是 14 |
 # | 用 Triton 做反量化只要一行 | 确实：就是 `w8a8` 的第 5 步。它外面的 kernel 则是整个 notebook |
 # | NVIDIA 在 H100 上去掉了 int4，改用 FP4 | int4 的 Tensor Core 到 Ampere 为止，FP4 从 Blackwell 开始，H100 两样都没有：所以 `w4a16` 用 fp16 相乘 |
 # | cuSPARSE 只支持 fp32 | 最后一个单元（需要 GPU）：PyTorch 把 fp16 的 BSR 和 CSR 矩阵交给它 |
@@ -770,6 +859,16 @@ def sparse_bytes(size, block, kept):
 
 for kept in (0.1, 0.5):
     print(f"{kept:.0%} of the blocks kept: {sparse_bytes(1024, 32, kept)}")
+
+# %%
+(time16, space16), (time_steps, space_steps), (time_fused, _) = lecture.values()
+print(f"the lecture's int8 in three steps: {space_steps / space16 - 1:+.1%} memory")
+print(
+    f"its fused int8: {time_fused / time16 - 1:+.1%} time, {time16 / time_fused - 1:+.1%} speed; "
+    f"beside three steps {time_fused / time_steps - 1:+.1%} time"
+)
+for entry in measured("w8a8", "torch._int_mm alone"):  # it takes more than 16 rows: fewer were padded to 32
+    print(f"_int_mm, {entry.M} x {entry.N} x {entry.K}: {entry.ratio:.2f} times as fast as cuBLAS fp16")
 
 # %%
 if gpu_here():

@@ -12,7 +12,7 @@
 # %% [markdown] lang="zh"
 # # DDS：有的才乘，没有的跳过
 #
-# $$Y = X W^\top, \qquad W \text{ 由 } 32 \times 32 \text{ 的块组成，大部分块为零}$$
+# $$Y = X W^\top, \qquad W \text{ 由 } 32 \times 32 \text{ 的块组成，多数块为零}$$
 #
 # - $X$ 是稠密 fp16，$Y$ 是稠密 fp16：**稠密 = 稠密 x 稀疏**（dense = dense x sparse）。
 # - $W$ 用 BSR 格式存储：只存保留下来的块。
@@ -525,7 +525,7 @@ check_answer("dds", "magnitude")
 # 32 x 32: bytes for indices, loads of $X$, and the instruction that multiplies.
 
 # %% [markdown] lang="zh"
-# **5. 为什么要分块？** 把零散布各处的权重（CSR：每个值一个列号）与 32 x 32 的块作比较：索引占多少字节，怎样读取 $X$，用什么指令相乘。
+# **5. 为什么用块？** 把零散布各处的权重（CSR：每个值一个列号）与 32 x 32 的块作比较：索引占多少字节，怎样读取 $X$，用什么指令相乘。
 
 # %% [markdown] answer="dds_question_blocks" points=2
 # CSR has a 4-byte index for each 2-byte value, three times the bytes; a block has one index for 1024 values. CSR fetches single elements of X from
@@ -533,7 +533,7 @@ check_answer("dds", "magnitude")
 # so single values are left with ordinary multiply-adds, at a small fraction of the rate.
 
 # %% [markdown] lang="zh"
-# CSR 中每个 2 字节的值都带一个 4 字节的列号，共是值的三倍字节；分块则 1024 个值共用一个列号。CSR 从分散的列里读取 X 的单个元素；一个块需要的是相邻的 32 列，
+# CSR 中每个 2 字节的值都带一个 4 字节的列号，共是值的三倍字节；用块存放，则 1024 个值共用一个列号。CSR 从分散的列里读取 X 的单个元素；一个块需要的是相邻的 32 列，
 # 可以用宽的合并访问读取。而且 Tensor Core 乘的是整个 tile，单个的值只能用普通的乘加，速率只有一小部分。
 
 # %% [markdown]

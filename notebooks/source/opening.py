@@ -23,7 +23,7 @@
 # |---|---|---|
 # | `w8a8` | int8，激活也是 int8 | 乘法，以及权重的读取 |
 # | `w4a16` | int4，八个权重拼成一个 32 位字（word） | 权重的读取 |
-# | `dds` | 大部分是空的，按 32 x 32 分块 | 没有存的部分，两样都省 |
+# | `dds` | 由 32 x 32 的块组成，多数块是空的 | 没有存的部分，两样都省 |
 #
 # 你需要会用 PyTorch。Triton 在这里教，共十个小练习：你填写一个单元，紧接着的单元会告诉你对不对；不对的话，错在哪一行、错在什么地方。
 # 不用上交，也不计分。在这里写的东西，后面的实验里还会用到。思考题和检查单元用中文回答，编译错误等细节和代码里的注释是英文的。
@@ -108,18 +108,35 @@ for M in (1, 16, 512, 4096):
 # %%
 # A second, at best, on the H200 of our benchmarks:
 BYTES, FP16 = @bench{bytes_per_second:.6g}, @bench{fp16_per_second:.6g}
+formats = {"fp16": (2, FP16), "w8a8": (1, 2 * FP16), "w4a16": (0.5, FP16)}  # bytes of a weight, operations a second
 
 
-def spot(name, M):
-    """Where fp16 would be if nothing but the two limits held; times in microseconds."""
-    operations, moved = 2 * M * 4096**2, 2 * (2 * M * 4096 + 4096**2)
-    best = max(operations / FP16, moved / BYTES) * 1e6
-    return pictures.RooflinePoint(name, operations, moved, best, best)
+def spot(name, M, size=4096):
+    """Where a format would be if nothing but the two limits held; times in microseconds."""
+    width, rate = formats[name]
+    operations, found = 2 * M * size**2, intensity(M, size, size, w_bytes=width)
+    best = 1e6 * operations / min(found * BYTES, rate)
+    bound = "memory-bound" if found * BYTES < rate else "compute-bound"
+    return pictures.RooflinePoint(f"{name}, {bound}: {best:.1f} us", operations, operations / found, best, best)
 
 
-points = [spot(f"M = {M}", M) for M in (1, 16, 64, 512)]
-roofs = {"fp16": FP16 / 1e12, "int8": 2 * FP16 / 1e12}
-pictures.roofline(points, BYTES / 1e9, roofs, legend="the most that fp16 can do")
+def drawn(M):
+    points, roofs = [spot(name, M) for name in formats], {"fp16": FP16 / 1e12, "int8": 2 * FP16 / 1e12}
+    legend = f"the most that is possible, M = {M}, N = K = 4096"
+    return pictures.roofline(points, BYTES / 1e9, roofs, legend, reach=(1, 10000))
+
+
+tokens = (1, 4, 16, 64, 128, 256, 512, 1024, 4096)
+pictures.Slider("tokens (M)", {str(M): drawn(M) for M in tokens}, first=2)
+
+# %% [markdown]
+# Move the slider. With few tokens all three formats are on the slope, and the time is that of the weight's bytes: w4a16 is the fastest.
+# Then w4a16 meets its roof, which is that of fp16: its products are fp16, and only its weight is small. w8a8 meets its roof last, and the
+# roof is twice as high: with many tokens nothing but cheaper products helps.
+
+# %% [markdown] lang="zh"
+# 移动滑块看看。token 少时，三种格式都在斜线上，时间就是读权重的时间：w4a16 最快。接着 w4a16 先碰到顶，这个顶与 fp16 的一样高：
+# 它的乘法仍是 fp16，变小的只有权重。w8a8 最后碰到顶，它的顶高一倍：token 多时，只有更便宜的乘法才管用。
 
 # %% [markdown]
 # ## 2. Triton
@@ -132,8 +149,8 @@ pictures.roofline(points, BYTES / 1e9, roofs, legend="the most that fp16 can do"
 # %% [markdown] lang="zh"
 # ## 2. Triton
 #
-# Triton 的 kernel 是一个函数，同时运行很多份。每一份叫作一个**程序**（program），处理一个 **tile**：一小块数，
-# 整块读入，整块计算，整块写出。
+# Triton 的 kernel 是一个函数，同时运行很多份。每一份叫作一个**程序**（program），处理一个 **tile**：一小片数，
+# 一起读入，一起计算，一起写出。
 #
 # 程序先问自己是几号，再算出哪些元素归自己，然后开始干活：
 
@@ -343,8 +360,9 @@ check("opening", step="transpose")
 # ## 3. Quantisation: fewer bits for a number
 #
 # First the floating-point formats. **fp16** has eleven significant bits and ends at 65504; **bf16** has the range of fp32 and eight
-# significant bits. A value beyond the end of its type is an **overflow**: a float becomes inf, an integer wraps around to the other
-# end. In these labs activations are fp16, and sums are kept in fp32 or int32.
+# significant bits. A result beyond the end of its type is an **overflow**: a float becomes inf, an integer sum wraps around to the
+# other end. What a float becomes that is converted to an integer type too small for it is undefined, so clamp it first. In these labs
+# activations are fp16, and sums are kept in fp32 or int32.
 #
 # Now fewer bits. Take a row of numbers. Find a **scale** $s$ that maps the largest of them to the largest integer, then round:
 #
@@ -360,7 +378,8 @@ check("opening", step="transpose")
 # ## 3. 量化：用更少的位表示一个数
 #
 # 先说保持不变的数值格式。**fp16** 有 11 位有效位，最大到 65504；**bf16** 的范围与 fp32 一样大，有效位是 8 位。
-# 超出类型范围的值会**溢出**（overflow）：浮点数变成 inf，整数则回绕到另一端。在这几个实验里，激活是 fp16，求和用 fp32 或 int32。
+# 结果超出类型的范围，就是**溢出**（overflow）：浮点数变成 inf，整数的和则回绕到另一端。把浮点数转换成放不下它的整数类型，结果没有定义，
+# 所以要先钳位。在这几个实验里，激活是 fp16，求和用 fp32 或 int32。
 #
 # 再看更少的位。取一行数，找一个 **scale** $s$，使其中最大的数正好对上最大的整数，然后就近取整：
 #
@@ -499,8 +518,8 @@ check("opening", step="scales")
 # sum: each group's sum is scaled and added to an fp32 accumulator. That costs a multiplication for every element and group, and an
 # outlier spoils 128 values instead of a row. Formats with int4 weights often use groups; these three labs do not.
 #
-# Multiplying by $s_m\,t_n$ happens once per element, while the sum is still in registers, before the store. Doing so within the
-# kernel, instead of in another one that reads $Y$ again, is called **fusion**. Is the result the same as when you scale first?
+# Which elements share a scale, on a small $X$ (a row for each token) and a small $W$ (a row for each output channel); equal numbers
+# share one:
 
 # %% [markdown] lang="zh"
 # ## 4. 矩阵乘法容得下哪些 scale
@@ -521,6 +540,29 @@ check("opening", step="scales")
 # 介于两者之间的，是沿 $k$ 每一**组**（group，例如相邻的 128 个元素）一个 scale。它能提到本组的求和之外，提不到整个求和之外：
 # 每一组的和先乘 scale，再加到 fp32 累加器上。代价是每个元素、每一组都要多做一次乘法；而一个离群值只连累 128 个值，不是一整行。
 # int4 权重的格式常常这样做；这三个实验不用。
+#
+# 哪些元素共用一个 scale？下面用一个小的 $X$（一行一个 token）和一个小的 $W$（一行一个输出通道）画出来，数字相同的共用一个：
+
+# %%
+row, column = torch.arange(4)[:, None], torch.arange(6)[None, :]
+pictures.shared_scales({
+    "X, per tensor": 0 * row + 0 * column,
+    "X, per token": row + 0 * column,
+    "W, per output channel": row + 0 * column,
+    "W, groups of 3": 2 * row + column // 3,
+    "X, per input channel": 0 * row + column,
+})
+
+# %% [markdown]
+# A scale can leave the sum if its number does not change along a row, for the sum runs along the rows of both. The first three
+# pass; in groups of 3 it leaves two sums of three; per input channel it does not leave at all.
+#
+# Multiplying by $s_m\,t_n$ happens once per element, while the sum is still in registers, before the store. Doing so within the
+# kernel, instead of in another one that reads $Y$ again, is called **fusion**. Is the result the same as when you scale first?
+
+# %% [markdown] lang="zh"
+# 求和沿着两个矩阵的行进行，所以一行里数字不变，scale 才提得出来。前三种都可以；每 3 个一组时，它提到两个三项的和之外；
+# 逐输入通道时，怎么也提不出来。
 #
 # 乘 $s_m\,t_n$ 这一步，每个元素只做一次，趁求和结果还在寄存器里，在 store 之前。把它放在同一个 kernel 里，
 # 而不是让另一个 kernel 再把 $Y$ 读一遍，叫作**融合**（fusion）。这和先乘 scale 的结果一样吗？

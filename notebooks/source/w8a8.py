@@ -24,7 +24,7 @@
 #
 # - 权重传进来时已经是 int8：$r$，每个输出通道一个 scale $t_n$。这件事早就做好了，而且只做一次。
 # - 激活传进来时是 fp16。**你的 kernel** 把它们变成 int8：$q$，每个 token 一个 scale $s_m$。
-# - 求和在整数上进行，所以用的是 int8 的 Tensor Core，速率是 fp16 的两倍，而且结果精确：一个乘积最大是 $2^{14}$，只要少于 $2^{17} = 131072$ 项，和就放得进 int32，不会溢出。
+# - 求和在整数上进行，所以用的是 int8 的 Tensor Core，峰值速率是 fp16 的两倍，而且结果精确：一个乘积最大是 $2^{14}$，只要少于 $2^{17} = 131072$ 项，和就放得进 int32，不会溢出。
 #
 # 这叫**动态**量化：一个 token 的 scale 由这个 token 自己决定，在模型运行时求出。**静态**量化则事先用样本输入把 scale 定下来；
 # 确定这些 scale 的过程叫**校准**（calibration）。它省去了为求最大值而把 $X$ 读一遍的开销，但遇到与样本不相像的输入，就会被钳位。
@@ -61,6 +61,48 @@ pictures.quantisation(x[0], float(scale[0]), name="one token")
 
 # %%
 pictures.quantisation(x[0], 0.4 * float(scale[0]), name="a scale too small")
+
+# %% [markdown]
+# ## What sharing a scale costs
+#
+# Why a scale for each token and each output channel, and not just two numbers, one for $X$ and one for $W$? Here one token and one channel
+# are thirty times as large as the others. The next cell quantises both matrices either way and multiplies; predict the order of the
+# four lines, and which of the two errors differs more:
+
+# %% [markdown] lang="zh"
+# ## 共用一个 scale 的代价
+#
+# 为什么每个 token、每个输出通道各要一个 scale，而不是 $X$、$W$ 各一个数？这里有一个 token 和一个通道，是其余的三十倍大。
+# 下一个单元用两种办法量化两个矩阵再相乘；先预测：四行谁大谁小，两种误差里哪一种相差更多：
+
+# %%
+def to_int8_and_back(matrix, shared):
+    """What int8 keeps of a matrix, with one scale (per tensor) or one for each row (per token, per channel)."""
+    s = (matrix.abs().max() if shared else matrix.abs().amax(dim=1, keepdim=True)) / 127
+    return (matrix / s).round().clamp(-128, 127) * s
+
+
+def lost(y, exact):
+    """Norm of the error, over the norm of what is exact."""
+    return float((y - exact).norm() / exact.norm())
+
+
+x, w = torch.randn(32, 256), torch.randn(64, 256)
+x[5], w[7] = 30 * x[5], 30 * w[7]  # the outliers
+exact, usual = x @ w.T, (torch.arange(32) != 5)[:, None] & (torch.arange(64) != 7)
+for x_shared, w_shared in ((True, True), (True, False), (False, True), (False, False)):
+    y = to_int8_and_back(x, x_shared) @ to_int8_and_back(w, w_shared).T
+    name = f"X per {'tensor' if x_shared else 'token'}, W per {'tensor' if w_shared else 'channel'}"
+    print(f"{name}: error of Y {lost(y, exact):.2%}, of Y without the outliers' row and column {lost(y[usual], exact[usual]):.2%}")
+
+# %% [markdown]
+# The norm of all of $Y$ is mostly that of one element, where the large token meets the large channel, and these two are quantised well
+# either way. So the first number hides most of the damage. The second shows who pays: all the others, whose scale is thirty times too
+# large for them. A scale of its own costs a row four bytes.
+
+# %% [markdown] lang="zh"
+# 整个 $Y$ 的范数主要来自一个元素，即那个大的 token 遇上那个大的通道的地方，而这两者怎样量化都不差；所以第一个数掩盖了大部分损失。
+# 第二个数说明谁在吃亏：其余所有的行和列，它们的 scale 大了三十倍。让每一行有自己的 scale，代价只是每行四个字节。
 
 # %% [markdown]
 # ## The layer around your kernel
@@ -321,10 +363,11 @@ print(f"relative error of this layer with 8 bits: {float((y - exact).norm() / ex
 #
 # 解释器知道你的 kernel 读写的每一个地址。下面几个单元让它在少量 tile 上运行，并统计次数。这里不计分。
 #
-# 先看哪个程序算哪一块：$Y$ 的每个 tile 上标着负责它的程序的编号，编号的顺序就是 GPU 启动程序的顺序。
+# 先看哪个程序算哪个 tile：$Y$ 的每个 tile 上标着负责它的程序的编号，编号的顺序就是 GPU 启动程序的顺序。
 
 # %%
-from grader.notebook import show_memory, show_order, show_programs, show_warp
+from grader.notebook import missed_in_l2, show_memory, show_order, show_programs, show_warp
+from grader.notebook.trial import lock, measured, reveal
 
 show_programs("w8a8")
 
@@ -364,13 +407,32 @@ show_order("w8a8", gpu="T4")
 
 # %% [markdown]
 # On a GPU whose L2 holds everything (`gpu="H100"`) the order does not matter here. Numbering the tiles in another order is called a
-# *swizzle*. Write one: `group` rows of tiles at a time, column after column within the group, as the published kernels do. The last
-# group may have fewer rows. Before you run the next cell, predict: how much of the traffic that misses L2 with
-# the row-by-row order will still miss?
+# *swizzle*: `group` rows of tiles at a time, column after column within the group, as the published kernels do.
+#
+# **Predict.** On the model's T4, with your kernel's first config and `group=4`: the bytes that miss L2, divided by those that miss with
+# the row-by-row order. The picture above has another group, of 8.
 
 # %% [markdown] lang="zh"
-# 如果 GPU 的 L2 放得下全部数据（`gpu="H100"`），顺序在这里就没有影响。按另一种顺序给 tile 编号，叫做 *swizzle*。自己写一个：每次取 `group` 行
-# tile 作为一组，组内一列一列地算，公开发表的 kernel 都是这样做的。最后一组的行数可能不足。运行下一个单元之前先预测：未命中的字节数是逐行时的几分之几？
+# 如果 GPU 的 L2 放得下全部数据（`gpu="H100"`），顺序在这里就没有影响。按另一种顺序给 tile 编号，叫做 *swizzle*：每次取 `group` 行
+# tile 作为一组，组内一列一列地算，公开发表的 kernel 都是这样做的。
+#
+# **预测。** 在模拟的 T4 上，用你的 kernel 的第一个 config，`group=4`：L2 未命中的字节数，除以逐行时未命中的字节数，是多少？
+# 上图中有另一种分组，每组 8 行。
+
+# %% solution="w8a8_swizzle_prediction"
+guess = None  # 1.0: as many bytes miss as row by row
+### BEGIN SOLUTION
+guess = 0.5
+### END SOLUTION
+lock("swizzle", guess, "times the bytes that miss row by row")
+
+# %% [markdown]
+# Now write it. The last group may have fewer rows. The cell below says what your order misses. It depends on the config: with tiles so
+# small that L2 holds the whole problem of the model, no order gains anything, and some lose.
+
+# %% [markdown] lang="zh"
+# 现在把它写出来。最后一组的行数可能不足。下面的单元会告诉你，按你的顺序有多少字节未命中。结果与 config 有关：如果 tile 很小，
+# L2 放得下模型里的整个问题，那么换什么顺序都得不到好处，有的还会更差。
 
 # %% solution="w8a8_swizzle"
 def swizzle_tile(pid, tiles_m, tiles_n, group=4):
@@ -383,22 +445,49 @@ def swizzle_tile(pid, tiles_m, tiles_n, group=4):
     return first + row, column
     ### END SOLUTION
 
-
+# %%
+missed = missed_in_l2("w8a8", gpu="T4", order=swizzle_tile)
+reveal("swizzle").against(missed["swizzle_tile"] / missed["row by row"])
 show_order("w8a8", gpu="T4", order=swizzle_tile)
 
 # %% [markdown]
-# A language model explained this function as follows: *"swizzling lets every program load fewer bytes, because neighbouring tiles are
-# merged into one larger tile; it also makes each warp's loads coalesced."* Which part of that is true? `show_memory` and `show_warp`
-# answer it: put the order into your kernel (`pid_m, pid_n = ...` from `tl.program_id(0)`) and run them again. Each program loads what
-# it loaded before, and a warp asks for the same bytes. What changes is *when* programs ask: those that run together now need `group`
-# row tiles of $X$ and a few columns of the weight, instead of one row tile and all columns, so more of their data is already in L2.
-# Nothing in the sentence is true.
+# A language model explained this function as follows: *"Swizzling merges neighbouring tiles into one larger tile (1), so every program
+# loads fewer bytes (2). It also makes each warp's loads coalesced (3)."*
+#
+# Judge each of the three: true or false, and which picture shows it? Put the order into your kernel (`pid_m, pid_n = ...` from
+# `tl.program_id(0)`), run `show_programs`, `show_memory` and `show_warp` again, and compare. Only then open the answer.
+#
+# <details>
+# <summary>Answer</summary>
+#
+# 1. False: `show_programs` has as many tiles as before, of the same size; only their numbers have moved.
+# 2. False: in `show_memory` a program loads the rows of $X$ and the columns of the weight that its tile needs, whatever its number.
+# 3. False: in `show_warp` a warp asks for the same sectors. Its loads depend on strides and layout within a tile.
+#
+# What changes is *when* programs ask. Those that run together now need `group` row tiles of $X$ and a few columns of the weight,
+# instead of one row tile and all columns. So more of what they ask for is already in L2: fewer bytes come from DRAM, and none fewer
+# from L2.
+#
+# </details>
 
 # %% [markdown] lang="zh"
-# 一个语言模型这样解释这个函数：“swizzle 把相邻的 tile 合并成一个更大的 tile，所以每个程序读取的字节更少；它还让每个 warp 的访问合并起来。”
-# 这里面有哪一点是对的？`show_memory` 和 `show_warp` 可以回答：把这个顺序写进你的 kernel（由 `tl.program_id(0)` 算出 `pid_m, pid_n`），
-# 再运行一遍。每个程序读取的和以前一样，一个 warp 要的字节也一样。变的是程序**什么时候**去要：同时运行的程序现在需要 $X$ 的 `group` 行和权重的几列，
-# 而不是一行和全部的列，所以它们要的数据更多已经在 L2 里。那句话没有一处是对的。
+# 一个语言模型这样解释这个函数：“swizzle 把相邻的 tile 合并成一个更大的 tile（1），所以每个程序读取的字节更少（2）；
+# 它还让每个 warp 的访问合并起来（3）。”
+#
+# 请逐条判断：对还是错？哪张图可以说明？把这个顺序写进你的 kernel（由 `tl.program_id(0)` 算出 `pid_m, pid_n`），
+# 再运行一遍 `show_programs`、`show_memory` 和 `show_warp`，对照一下。然后再打开答案。
+#
+# <details>
+# <summary>答案</summary>
+#
+# 1. 错：`show_programs` 里的 tile 和原来一样多、一样大，只是编号换了位置。
+# 2. 错：看 `show_memory`，一个程序读的是它的 tile 所需要的 $X$ 的行和权重的列，与编号无关。
+# 3. 错：看 `show_warp`，一个 warp 要的还是同样的 sector；怎样合并访问，取决于 tile 内部的 stride 和布局。
+#
+# 变的是程序**什么时候**去要。同时运行的程序现在需要 `group` 行 tile 的 $X$ 和权重的几列，而不是一行 tile 和全部的列。
+# 所以它们要的数据更多已经在 L2 里：从 DRAM 来的字节少了，从 L2 来的一个也没少。
+#
+# </details>
 
 # %% [markdown]
 # ## How fast can it get?
@@ -737,8 +826,6 @@ check_answer("w8a8", "times")
 # 这一题不计分：在下一个单元给出实测值之前，先写下你的预期。
 
 # %% solution="w8a8_prediction"
-from grader.notebook.trial import lock, measured, reveal
-
 guess = None  # times as fast as cuBLAS fp16
 ### BEGIN SOLUTION
 guess = 1.5

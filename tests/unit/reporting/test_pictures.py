@@ -83,6 +83,7 @@ def all_pictures() -> dict[str, pictures.Picture]:
         "int4_word": pictures.int4_word(-0x1234567, row=3, column=17),
         "speed_tiers": pictures.speed_tiers(timed),
         "roofline": pictures.roofline(points, 4800, {"fp16": 760.0, "int8": 1520.0}),
+        "shared_scales": pictures.shared_scales({"per tensor": torch.zeros(4, 6).int(), "groups": torch.arange(24).view(4, 6) // 3}),
     }
 
 
@@ -110,6 +111,26 @@ def test_words_carry_the_numbers():
     assert "0 clamped" in drawn["int4_levels"].alt
     assert "1.55x (1.54 to 1.56), tier 4 of 4" in drawn["speed_tiers"].alt
     assert "38 of 128 blocks" in drawn["bsr_pattern"].alt
+    assert "per tensor has 1 scale; groups has 8 scales" in drawn["shared_scales"].alt
+
+
+@pytest.mark.slow
+def test_a_slider_shows_one_picture_of_several_with_the_same_axes():
+    roofs, frames = {"fp16": 760.0}, {}
+    for tokens, moved in (("1", 1e7), ("<512>", 1e8)):
+        points = [pictures.RooflinePoint(f"a format that is far from its roof, {tokens}", 5e8, moved, 9.0, 9.0)]
+        frames[tokens] = pictures.roofline(points, 4800, roofs, reach=(1, 2000))
+    assert "baseline" not in frames["1"].alt
+    axes = [one.figure.axes[0] for one in frames.values()]
+    assert axes[0].get_xlim() == axes[1].get_xlim()
+    assert axes[0].get_ylim() == axes[1].get_ylim()
+    slider = pictures.Slider("tokens", frames, first=1)
+    html = slider.html()
+    assert html.count("display:block") == html.count("display:none") == 1
+    assert html.index("display:none") < html.index("display:block")
+    assert "<output>&lt;512&gt;</output>" in html
+    assert not re.search(r'(?:href|src)="(?!data:)', html), "nothing is loaded from elsewhere"
+    assert "tokens 1: Roofline" in slider._repr_mimebundle_()["text/plain"]
 
 
 @pytest.mark.slow

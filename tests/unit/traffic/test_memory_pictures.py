@@ -8,7 +8,7 @@ import pytest
 
 from grader.notebook import cells as notebook_cells
 from grader.notebook import showing
-from grader.notebook.showing import NotYet, show_memory, show_order, show_programs, show_warp
+from grader.notebook.showing import NotYet, missed_in_l2, show_memory, show_order, show_programs, show_warp
 from grader.pipeline.page_traffic import counted as counted_of
 from grader.reporting import memory_pictures as drawn
 from grader.reporting import traffic_words
@@ -67,6 +67,12 @@ def test_in_a_notebook(monkeypatch: pytest.MonkeyPatch):
     assert [len(answer.pictures) for answer in shown] == [1, 2, 3, 1]
     assert "values" in repr(shown[1])
     show_order("dds", sizes=(64, 256, 256), order=lambda pid, rows, columns: divmod(pid, columns))
+
+    def mine(pid: int, rows: int, columns: int) -> tuple[int, int]:
+        return divmod(pid, columns)
+
+    missed = missed_in_l2("dds", sizes=(64, 256, 256), order=mine)
+    assert missed["mine"] == missed["row by row"] > 0
     wrong = {
         lambda pid, rows, columns: (pid % rows, pid % columns): "both make tile",
         lambda pid, rows, columns: (0, pid): r"is \(0, \d+\), expected \(row, column\) with a row below",
