@@ -25,13 +25,13 @@ WORDS: dict[Language, dict[str, str]] = {
     "en": {
         "rung": "{lab}, step by step",
         "row": "`{rung}`: {idea}",
-        "legend": "What each step's own kernel reached on an {gpu}: how many times as fast as cuBLAS fp16 it is at each size "
-        "that is timed, and the points that it earns there. On another GPU the ratios differ.",
+        "legend": "What the kernel of each step that makes it faster reached on an {gpu}: how many times as fast as cuBLAS fp16 it is "
+        "at each size that is timed, and the points that it earns there. On another GPU the ratios differ.",
     },
     "zh": {
         "rung": "{lab}，逐步",
         "row": "`{rung}`：{idea}",
-        "legend": "每一步自己的 kernel 在 {gpu} 上做到了多少：在每种计时规模下是 cuBLAS fp16 的几倍速，能得多少速度分。"
+        "legend": "每个能加速的步骤自己的 kernel 在 {gpu} 上做到了多少：在每种计时规模下是 cuBLAS fp16 的几倍速，能得多少速度分。"
         "换一种 GPU，倍数会不同。",
     },
 }
@@ -72,12 +72,10 @@ def _table(root: Path, lab: Lab, gpu: str, language: Language) -> str:
         LADDER_WORDS[language]["points"].format(load_rubric().speed),
     ]
     lines = [f"| {' | '.join(head)} |", f"|---|{'---:|' * (len(cases) + 1)}"]
-    for rung, idea in ideas.items():
-        own = measured.get(rung, {})
+    for rung, own in measured.items():
         ratios = [f"{own[case.name]:.2f}" if case.name in own else "-" for case in cases]
-        worth = f"{points[rung]:.0f}" if rung in points else LADDER_WORDS[language]["unmeasured"]
-        name = WORDS[language]["row"].format(rung=rung, idea=idea)
-        lines.append(f"| {name} | {' | '.join(ratios)} | {worth} |")
+        name = WORDS[language]["row"].format(rung=rung, idea=ideas[rung])
+        lines.append(f"| {name} | {' | '.join(ratios)} | {points[rung]:.0f} |")
     return "\n".join(lines)
 
 
