@@ -47,6 +47,6 @@ def test_what_is_around_the_tables_stays_and_a_handout_without_the_markers_is_le
     (tmp_path / "notebooks" / "HANDOUT.zh.md").write_text("A page of an instructor's own\n", encoding="utf-8")
     found = handout_files(tmp_path)
     assert list(found) == ["HANDOUT.md"]
-    assert found["HANDOUT.md"].startswith(f"Before\n\n{OPENED}\n\nWhat each step")
+    assert found["HANDOUT.md"].startswith(f"Before\n\n{OPENED}\n\nWhat the kernel of each step")
     assert found["HANDOUT.md"].endswith(f"|\n\n{CLOSED}\n\nAfter\n")
     assert "a stale row" not in found["HANDOUT.md"]
