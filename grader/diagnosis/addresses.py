@@ -401,7 +401,7 @@ def _expecting(one: Observation, expected: str) -> Observation:
 
 
 def line_between_slices(run: Run, parts: Sequence[Products]) -> int | None:
-    """Where slices that begin one tile apart move on by one tile, and so meet the tiles of the next; None where they do not."""
+    """Where slices whose starts are one tile apart advance by one tile, and so read the next slice's tiles; None where they do not."""
     begins = sorted(int(part.left.k[0][part.live[0]].min()) for part in parts if part.live[0].any())
     walk = _Walk(run, parts[0], "left")
     if walk.found is None or not walk.found.moves or len(begins) < 2:

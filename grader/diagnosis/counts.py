@@ -224,7 +224,9 @@ def _missing(run: Run, parts: Sequence[Products], e: int, missing: Array, where:
             if len(there) and elsewhere.all():  # and so outside its tensor
                 p = int(there[0])
                 line = line_of_place(run, part, side, p)
-                text = f"for {where}, {element(run, other, at, p)} meets {element(run, side, at, p)}, which its load leaves out"
+                access, letter = load_of(run, side, p), side.operand.letter
+                what = f"the shape given for {letter}" if access and is_cut(run, access) else f"{letter}'s mask"
+                text = f"for {where}, {element(run, other, at, p)} is multiplied by {element(run, side, at, p)}, which {what} excludes"
                 return part.seen("k", "meet", line, text, "the same k in both operands", p=p)
     rounds = np.zeros(0) if one.round is None else one.round
     made, depth = len(np.unique(rounds)), int((rounds == 0).sum())

@@ -66,13 +66,13 @@ def check_programs(run: Run) -> list[Observation]:
 
 
 def _unread_axis(run: Run) -> Observation | None:
-    """An axis of the grid that no line asks for a program's place along."""
+    """An axis of the grid along which the kernel never reads a program's number."""
     asks = list(filter(is_program_id, run.tape.nodes))
     axes = axes_asked_for(run.text)
     axis = next((axis for axis, size in enumerate(run.grid) if size > 1 and axis not in axes), None)
     if axis is None or not asks or None in axes:
         return None
-    text = f"the grid has {run.grid[axis]} programs along axis {axis}, and no line asks for tl.program_id({axis}), so these all do the same"
+    text = f"the grid has {run.grid[axis]} programs along axis {axis}, and the kernel never reads tl.program_id({axis}), so they all compute the same tile"
     return Observation("programs", "grid", asks[0].line, text)
 
 

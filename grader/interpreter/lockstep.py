@@ -235,7 +235,7 @@ class Lockstep(MemoryCheck):
             return None, active, pointers, True
         area, between = area_of(active, self.areas)
         if area is None:
-            raise NeedsOneByOne("an access near no tensor, or to several")
+            raise NeedsOneByOne("an access that lies near no single tensor")
         if is_misaligned(active, width):
             raise NeedsOneByOne("a misaligned access")
         inside = (between and area.dense and width == area.width) or bool(area.good(active, width).all())
