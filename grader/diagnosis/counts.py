@@ -122,8 +122,8 @@ def _line(run: Run, parts: Sequence[Products], which: str, amiss: Array) -> tupl
     if len(parts) == 1 and len(np.unique(when)) > 1 and loops:
         which = "step"  # what is met in two of its iterations
     if len(parts) > 1 and which == "start" and one.flow.terms:
-        turns = line_of_interleaved(run, parts) if not missing else None
-        return turns or line_between_slices(run, parts) or line_of_slice(run, parts) or one.store.line, True
+        interleaved = line_of_interleaved(run, parts) if not missing else None
+        return interleaved or line_between_slices(run, parts) or line_of_slice(run, parts) or one.store.line, True
     right = numbers_behind(run, one.store)
     line = line_of_bound(run, one.program, inside, which if one.flow.terms else "stop", right) or one.store.line
     return line, True
@@ -220,8 +220,8 @@ def _missing(run: Run, parts: Sequence[Products], e: int, missing: Array, where:
         at = int(np.flatnonzero((part.m == one.m[e]) & (part.n == one.n[e]))[0])
         for side, other in ((part.left, part.right), (part.right, part.left)):
             there = np.flatnonzero(other.live[at] & np.isin(other.k[at] // unit, missing // unit) & side.asked[at])
-            elsewhere = side.k[at, there] // unit != other.k[at, there] // unit
-            if len(there) and elsewhere.all():  # and so outside its tensor
+            mismatched = side.k[at, there] // unit != other.k[at, there] // unit
+            if len(there) and mismatched.all():  # and so outside its tensor
                 p = int(there[0])
                 line = line_of_place(run, part, side, p)
                 access, letter = load_of(run, side, p), side.operand.letter

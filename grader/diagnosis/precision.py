@@ -113,8 +113,8 @@ def _narrowed(
         held = run.provenance.values(node.number)
         wrong = np.flatnonzero((exact != held).reshape(-1))
         if len(wrong):
-            value, kept = (int(np.asarray(one).reshape(-1)[wrong[0]]) for one in (exact, held))
-            return observation("integer", f"{plain(value)} as {node.type} is {plain(kept)}", wide)
+            value, converted = (int(np.asarray(one).reshape(-1)[wrong[0]]) for one in (exact, held))
+            return observation("integer", f"{plain(value)} as {node.type} is {plain(converted)}", wide)
     return None
 
 

@@ -72,7 +72,8 @@ def _unread_axis(run: Run) -> Observation | None:
     axis = next((axis for axis, size in enumerate(run.grid) if size > 1 and axis not in axes), None)
     if axis is None or not asks or None in axes:
         return None
-    text = f"the grid has {run.grid[axis]} programs along axis {axis}, and the kernel never reads tl.program_id({axis}), so they all compute the same tile"
+    text = f"the grid has {run.grid[axis]} programs along axis {axis}, and the kernel never reads tl.program_id({axis})"
+    text += ", so they all compute the same tile"
     return Observation("programs", "grid", asks[0].line, text)
 
 
@@ -172,8 +173,8 @@ def _past_the_ends(run: Run, unwritten: Array) -> Observation | None:
         active = store.active.reshape(-1)
         for noun, places, end, name in (("columns", n, run.sizes[1], "N"), ("rows", m, run.sizes[0], "M")):
             past = active & (places >= end)
-            astray = (past.all() and unwritten.any()) or (active & (places < 0)).any()
-            if past.any() and not astray and _at_home(run, program, store, name):
+            stray = (past.all() and unwritten.any()) or (active & (places < 0)).any()
+            if past.any() and not stray and _at_home(run, program, store, name):
                 text = f"the store writes {noun} {span(places[past])}, but Y has {name} = {end} {noun}"
                 operand = run.expected.left if name == "N" else run.expected.right  # whose masks end otherwise
                 right = numbers_behind(run, *run.loads(program, operand.tensor)[:1])
@@ -388,14 +389,14 @@ def put_right(
 ) -> tuple[list[Observation], list[Products]]:
     """What is wrong with where sums are stored, and the products with the places in Y that their operands belong to. known: what is said of
     programs, which may have been tried that way already."""
-    astray = any(one.misplaced for one in known)
+    stray = any(one.misplaced for one in known)
     # else what is met is not what belongs there, or elements are missing because nobody is there to store them, or a mask leaves them out
-    may = not astray and not all(one.aspect in ("masked", "grid") for one in known)
+    may = not stray and not all(one.aspect in ("masked", "grid") for one in known)
     for products in followed:
         observation = _misplaced(run, products)
         if observation and (may or not observation.misplaced):
             return [observation], [_at_operands(run, one) for one in followed]
-    return [], [_at_operands(run, one) if astray else one for one in followed]
+    return [], [_at_operands(run, one) if stray else one for one in followed]
 
 
 def rows_met(products: Products, side: Side) -> Array | None:
