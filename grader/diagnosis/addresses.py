@@ -317,7 +317,10 @@ def _other_row(walk: _Walk, wrong: Array) -> Observation:
 
 
 def check_k(run: Run, products: Products) -> list[Observation]:
-    """The k of both sides against each other."""
+    """The k of both sides against each other.
+
+    Not split: a branch for each way in which one of the two sides can be the one to blame, the most certain first.
+    """
     left, right = products.left, products.right
     unit = right.operand.unit
     wrong = products.live & ~products.meets

@@ -125,7 +125,10 @@ def _is_alone(run: Run, products: Products) -> bool:
 def _numbers(
     run: Run, products: Products, everything: Products, before: list[Observation], summed: list[Observation]
 ) -> list[Observation]:
-    """What is multiplied, added and scaled. before: what deviates already; summed: the types that cannot hold a sum."""
+    """What is multiplied, added and scaled. before: what deviates already; summed: the types that cannot hold a sum.
+
+    Not split: each check needs to know what the ones before it found.
+    """
     weights = check_weight(run, everything)
     values, held = check_values(run, everything)
     stray = any(one.column != "sum" for one in before)

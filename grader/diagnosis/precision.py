@@ -74,6 +74,11 @@ def _passed(run: Run, products: Products) -> Iterator[Observation]:
 def _narrowed(
     run: Run, products: Products, step: Passed, node: Node, before: Array, after: Array
 ) -> Observation | None:
+    """What an operation on the way loses of its value, from `before` to `after`; None: nothing that accounts for it.
+
+    Not split: a branch for each way in which a value loses digits.
+    """
+
     def observation(aspect: str, text: str, expected: str) -> Observation:
         return products.seen("precision", aspect, node.line, text, expected)
 

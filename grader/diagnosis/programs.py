@@ -251,7 +251,10 @@ def _missing(run: Run, tiles: TileMap | None, unwritten: Array) -> Observation:
 def _never_launched(run: Run, tiles: TileMap) -> str:
     """The first program beyond the grid that would store what is missing: where those of the grid go evenly from tile to tile, and those
     beyond it would store all that is missing and nothing else. "" where not, where programs ask how many they are, or where one of the
-    grid has a tile beyond Y, which may be what should lie where elements are missing."""
+    grid has a tile beyond Y, which may be what should lie where elements are missing.
+
+    Not split: each condition rules out one way in which the sentence would be false.
+    """
     (rows, columns), flat, axes = tiles.count, run.grid[1:] == (1, 1), ("0", "1", "2")
     more = rows * columns if flat else max(tiles.count)
     many = math.prod(size + more for size in run.grid if size > 1) > MAX_PLACES
@@ -282,7 +285,10 @@ def _never_launched(run: Run, tiles: TileMap) -> str:
 
 
 def _line(run: Run, tiles: TileMap) -> int | None:
-    """Where the number of the tile was computed along the axis whose tiles are not all there, rows first."""
+    """Where the number of the tile was computed along the axis whose tiles are not all there, rows first.
+
+    Not split: it tries one place after another, the most certain first; each branch is a form of kernel that was met.
+    """
     stores = [store for _, store in recorded_stores(run)]
     whole = all(store.active.any() for store in stores)  # none beyond Y
     idle = len(tiles.by_program) < math.prod(run.grid) == math.prod(tiles.count) * run.config.split_k

@@ -248,6 +248,8 @@ def report(value: Any, depth: int = 0) -> dict[str, Any]:
     """One value as data: a constant, a constexpr, a dtype, a tuple, a function by its first line, or where Triton has it.
 
     What is none of these is told by its type. Floats are text, since JSON knows no infinity.
+
+    Not split: a list of kinds, a line each.
     """
     import triton.language as tl
 
