@@ -182,9 +182,14 @@ class GPTQLinear(torch.nn.Module):
     bias: torch.Tensor | None
 
     def __init__(
-        self, in_features: int, out_features: int, bias: bool = False, device: torch.device | None = None,
-        group_size: int = 128, checkpoint_format: str = "gptq",
-    ) -> None:  # fmt: skip
+        self,
+        in_features: int,
+        out_features: int,
+        bias: bool = False,
+        device: torch.device | None = None,
+        group_size: int = 128,
+        checkpoint_format: str = "gptq",
+    ) -> None:
         super().__init__()
         if checkpoint_format != "gptq":
             raise ValueError(
