@@ -64,9 +64,9 @@ PARTS = (
     ),
     Part(
         ("labs",), 5.5,
-        "contract and recipes 1.84; each lab's folder at most 0.65, but gptq 0.85 (zero points are one more packed tensor, with a recipe, a step and "
-        "a relation of its own, and cases with groups of several sizes), w8a8 0.74 (rounding, the int32 sum and the rescaling are steps of their "
-        "own: 6, and 6 steps towards speed) and dds 0.68 (recipes of block patterns, and inputs by block row for 5 steps)",
+        "contract and recipes 1.84; each lab's folder at most 0.65, but gptq 0.85 (zero points are one more packed tensor, with a recipe, a "
+        "step and a relation of its own, and cases with groups of several sizes), w8a8 0.74 (rounding, the int32 sum and the rescaling are "
+        "steps of their own: 6, and 6 steps towards speed) and dds 0.68 (recipes of block patterns, and inputs by block row for 5 steps)",
     ),
     Part(
         ("notebook", "exercises", "client"), 1.9, "check, steps, predictions, pictures in cells; the course server's client",
@@ -119,9 +119,9 @@ def rows() -> list[tuple[str, float, float, str, str]]:
     shares = {name: everything(f"tests/{name}") / 1000 for name in ("unit", "language", "integration", "gpu", "kernels")}
     why = (
         f"{shares['unit']:.1f} are unit tests, {handed_in:.1f} right kernels, {shares['language']:.1f} the table of the language, "
-        f"{shares['integration']:.1f} integration, {shares['gpu']:.1f} on a GPU, {shares['kernels']:.1f} kernels, the rest helpers, tables and "
-        f"faults; of 286 tests whose lines another one executes too, 246 assert something of their own; {data:.1f} of TOML, which does not "
-        "count, are wrong kernels"
+        f"{shares['integration']:.1f} integration, {shares['gpu']:.1f} on a GPU, {shares['kernels']:.1f} kernels, the rest helpers, "
+        f"tables and faults; of 286 tests whose lines another one executes too, 246 assert something of their own; {data:.1f} of TOML, "
+        "which does not count, are wrong kernels"
     )
     return [*found, ("`tests/`", 22.0, everything("tests") / 1000, "wrong kernels are data", why)]
 
