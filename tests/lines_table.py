@@ -64,7 +64,7 @@ PARTS = (
     ),
     Part(
         ("labs",), 5.5,
-        "contract and recipes 1.84; each lab's folder at most 0.65, but gptq 0.85 (zero points are one more packed tensor, with a recipe, a "
+        "contract and recipes 1.84; each lab's folder at most 0.65, but gptq 0.85 (zero points are one more packed tensor with a recipe, a "
         "step and a relation of its own, and cases with groups of several sizes), w8a8 0.74 (rounding, the int32 sum and the rescaling are "
         "steps of their own: 6, and 6 steps towards speed) and dds 0.68 (recipes of block patterns, and inputs by block row for 5 steps)",
     ),
