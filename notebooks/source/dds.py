@@ -103,7 +103,7 @@ check("dds", step="find")
 # %% solution="dds_step_gather"
 @triton.jit
 def load_x_tile(x_ptr, col_indices_ptr, b, rows, M, stride_xm, stride_xk, BLOCK: tl.constexpr):
-    """The columns of x that block b meets: fp16 [len(rows), BLOCK], with zeros for rows from M on."""
+    """The columns of x that block b is multiplied by: fp16 [len(rows), BLOCK], with zeros for rows from M on."""
     ### BEGIN SOLUTION
     columns = tl.load(col_indices_ptr + b) * BLOCK + tl.arange(0, BLOCK)
     x_ptrs = x_ptr + rows[:, None] * stride_xm + columns[None, :] * stride_xk
