@@ -197,7 +197,7 @@ def figures(
     """Draw the records of bench/results/ and write docs/benchmarks.md from them."""
     from bench.figures import draw
     from bench.tables import page
-    from bench.whole.drawings import draw_models
+    from bench.whole.model_drawings import draw_models
     from bench.whole.pages import load_models
     from grader.reporting.benchmarks import load, others
 

@@ -110,7 +110,10 @@ def measure(
     arguments: Sequence[str],
     listen: Callable[[str], None],
 ) -> ServingRecord:
-    """Submits one kernel, then all at once, then the last ones one after the other. limit: seconds that the queue is waited for."""
+    """Submits one kernel, then all at once, then the last ones one after the other. limit: seconds that the queue is waited for.
+
+    Not split: the functions inside share one course, its server and its clients.
+    """
     import torch
     import triton
 

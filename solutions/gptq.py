@@ -341,7 +341,7 @@ def unpack_rows(packed: torch.Tensor) -> torch.Tensor:
 
 
 def pack_zeros(zeros: torch.Tensor) -> torch.Tensor:
-    """Packs zero points less one, eight columns to a word. Integer [G, N] with values in 1..16 -> int32 [G, N/8].
+    """Packs zero points minus one, eight columns to a word. Integer [G, N] with values in 1..16 -> int32 [G, N/8].
 
     Raises as `pack_rows` does.
     """
@@ -373,7 +373,7 @@ def naive(x: torch.Tensor, qweight: torch.Tensor, scales: torch.Tensor, qzeros: 
 
 
 SYMMETRIC_V2 = 0x88888888 - (1 << 32)
-"""A word of eight zero points of 8, as int32; stored less one it would be 0x77777777."""
+"""A word of eight zero points of 8, as int32; stored minus one it would be 0x77777777."""
 
 
 class GPTQLinear(torch.nn.Module):
@@ -383,7 +383,7 @@ class GPTQLinear(torch.nn.Module):
     [G, out_features] with G = in_features / group_size, bias fp16 [out_features] or None: the names and shapes of
     checkpoints in 4 bits, so that `load_state_dict` takes a layer of one. A g_idx among them must be k // group_size:
     act-order is not supported. in_features, out_features and group_size must be multiples of 8; a group_size of -1
-    means in_features. The zeros are stored less one, as in the format `gptq`; `gptq_v2` stores them as they are and
+    means in_features. The zeros are stored minus one, as in the format `gptq`; `gptq_v2` stores them as they are and
     has the same names and shapes, so `checkpoint_format` of quantize_config.json is worth passing on.
     """
 
@@ -393,14 +393,19 @@ class GPTQLinear(torch.nn.Module):
     bias: torch.Tensor | None
 
     def __init__(
-        self, in_features: int, out_features: int, bias: bool = False, device: torch.device | None = None,
-        group_size: int = 128, checkpoint_format: str = "gptq",
-    ) -> None:  # fmt: skip
+        self,
+        in_features: int,
+        out_features: int,
+        bias: bool = False,
+        device: torch.device | None = None,
+        group_size: int = 128,
+        checkpoint_format: str = "gptq",
+    ) -> None:
         super().__init__()
         if checkpoint_format != "gptq":
             raise ValueError(
-                f"GPTQLinear: found checkpoint_format={checkpoint_format!r}, expected 'gptq', whose zeros are stored less "
-                "one; of 'gptq_v2' subtract 0x11111111 from qzeros first, and pass 'gptq'"
+                f"GPTQLinear: found checkpoint_format={checkpoint_format!r}, expected 'gptq', whose zeros are stored "
+                "minus one; of 'gptq_v2' subtract 0x11111111 from qzeros first, and pass 'gptq'"
             )
         if in_features % 8 or out_features % 8 or in_features < 8 or out_features < 8:
             raise ValueError(
@@ -454,7 +459,7 @@ class GPTQLinear(torch.nn.Module):
         if qzeros is not None and qzeros.numel() and (qzeros == SYMMETRIC_V2).all():
             raise ValueError(
                 f"load_state_dict: found 8 for every zero in {prefix}qzeros, as symmetric checkpoints in the format gptq_v2 "
-                "have, expected them stored less one; subtract 0x11111111 from qzeros first"
+                "have, expected them stored minus one; subtract 0x11111111 from qzeros first"
             )
         super()._load_from_state_dict(state_dict, prefix, *rest)
 

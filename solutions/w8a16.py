@@ -27,7 +27,7 @@ CONFIGS = [
 # - The product is transposed, Y^T = W X^T. The weights are then the operand that may come from registers, and
 #   the 64 rows that Hopper's matrix instruction wants (wgmma) are columns of Y, of which there are many.
 # - One token needs no matrix instruction at all, which would multiply seven columns of nothing: the other form is a
-#   product element by element and one sum along K. Here a conversion straight to fp32 makes the shortest loop.
+#   elementwise product and one sum along K. Here a conversion straight to fp32 makes the shortest loop.
 #
 # From two tokens on, SPLIT_K programs share a tile of Y. Slices of K among the warps of one program, as in
 # solutions/w4a16.py, were as fast to within 3 % up to eight tokens and slower beyond, so they are not here.

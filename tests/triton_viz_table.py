@@ -49,7 +49,7 @@ NO_ANSWER = {
 """By words of its error, why triton-viz says nothing of a launch."""
 
 NOT_SEEN = {
-    "programs run in no order": "a race: triton-viz 3.0 has no race detector (its clients are sanitizer, profiler and tracer)",
+    "programs run in no fixed order": "a race: triton-viz 3.0 has no race detector (its clients are sanitizer, profiler and tracer)",
     "debug_barrier": "a race of threads: triton-viz 3.0 has no race detector",
     "undefined: mask all lanes": "a race of lanes: triton-viz 3.0 has no race detector",
     "never stored to": "an element that nobody stores to is no access",

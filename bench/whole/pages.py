@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from pathlib import Path
 
-from bench.whole.drawings import NAMES
+from bench.whole.model_drawings import NAMES
 from grader.reporting.whole_models import SHOWN_MODELS, ModelRecord, Which, load_model_record, markdown, not_measured
 
 Models = Mapping[Which, ModelRecord]

@@ -195,8 +195,8 @@ def _metadata(role: str | None, grade_id: str | None, points: float | None, kind
     }
     if points is not None:
         nbgrader["points"] = points
-    kept = {"deletable": False, "editable": False} if role == "test" else {"deletable": False}
-    return {**kept, "nbgrader": nbgrader}
+    metadata = {"deletable": False, "editable": False} if role == "test" else {"deletable": False}
+    return {**metadata, "nbgrader": nbgrader}
 
 
 def _linked(target: str, language: Language) -> str:

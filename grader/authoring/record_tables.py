@@ -153,7 +153,7 @@ SPEED_WORDS: dict[Language, dict[str, str]] = {
         "times": "*The table's times before and after this step{others}{last}, on an {gpu}: {parts}.*",
         "others": " together with {}",
         "and": " and ",
-        "last": ", and with what else the last row of the table has",
+        "last": ", where the last row also includes other changes",
         "part": "{shape}: {before:.1f} to {after:.1f} us",
         "join": "; ",
     },

@@ -17,7 +17,7 @@ def strip_solution(text: str, name: str) -> str:
 
     Raises Unusable for a marker without its partner, and for a result that is not Python.
     """
-    kept: list[str] = []
+    remaining: list[str] = []
     opened: int | None = None
     for number, line in enumerate(text.splitlines(), start=1):
         marker = line.strip()
@@ -28,18 +28,18 @@ def strip_solution(text: str, name: str) -> str:
                 )
             opened = number
             indent = line[: len(line) - len(line.lstrip())]
-            kept.append(f"{indent}{STUB}")
+            remaining.append(f"{indent}{STUB}")
             if indent:
-                kept.append(f"{indent}pass")
+                remaining.append(f"{indent}pass")
         elif marker == END:
             if opened is None:
                 raise Unusable(f"{name} line {number}: {END} without {BEGIN}; add the beginning")
             opened = None
         elif opened is None:
-            kept.append(line)
+            remaining.append(line)
     if opened is not None:
         raise Unusable(f"{name} line {opened}: {BEGIN} without {END}; add the end")
-    stripped = "\n".join(kept) + "\n"
+    stripped = "\n".join(remaining) + "\n"
     try:
         ast.parse(stripped)
     except SyntaxError as error:

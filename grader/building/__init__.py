@@ -139,16 +139,16 @@ def assignments(lab: Lab, bundle: KernelBundle, *, compiled: bool = True) -> dic
             chosen = tuple(index for index in working if _programs(bundle, case.name, index) <= MANY)
         if case.configs == "few":
             chosen = tuple(index for index in working if _is_persistent(lab, bundle, case, index))
-        in_turn = () if case.configs == "few" else (_next_config(bundle, case.name, number, working),)
-        assigned[case.name] = chosen or in_turn
+        rotated = () if case.configs == "few" else (_next_config(bundle, case.name, number, working),)
+        assigned[case.name] = chosen or rotated
     return assigned
 
 
 def _next_config(bundle: KernelBundle, case: str, number: int, working: Sequence[int]) -> int:
     """The config whose turn it is; where that launches too many programs for the interpreter, the one that launches the fewest."""
-    turn = working[number % len(working)]
-    if _programs(bundle, case, turn) <= MOST_PROGRAMS:
-        return turn
+    config = working[number % len(working)]
+    if _programs(bundle, case, config) <= MOST_PROGRAMS:
+        return config
     return min(working, key=lambda index: _programs(bundle, case, index) or math.inf)
 
 

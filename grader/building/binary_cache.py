@@ -26,7 +26,7 @@ COMPILING = tuple(sorted(Path(__file__).with_name("sandboxed").glob("*.py")))
 
 
 def own_folder() -> Path:
-    """Where this user's binaries are kept: $XDG_CACHE_HOME or ~/.cache, below triton-kernel-lab."""
+    """Where this user's binaries are cached: $XDG_CACHE_HOME or ~/.cache, below triton-kernel-lab."""
     return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "triton-kernel-lab"
 
 
@@ -55,9 +55,9 @@ class BinaryCache:
             self.folder.mkdir(mode=0o700, parents=True, exist_ok=True)
             unfinished.write_bytes(b"".join(wire.encode(answer.header, answer.blobs)))
             unfinished.replace(path)
-            kept = list(self.folder.iterdir())
-            if len(kept) > MAX_FILES:
-                for stale in sorted(kept, key=lambda one: one.stat().st_mtime)[: MAX_FILES // 4]:
+            cached = list(self.folder.iterdir())
+            if len(cached) > MAX_FILES:
+                for stale in sorted(cached, key=lambda one: one.stat().st_mtime)[: MAX_FILES // 4]:
                     stale.unlink(missing_ok=True)
 
 

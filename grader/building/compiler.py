@@ -131,6 +131,8 @@ class Compiler:
 
         Each specialisation is compiled until its shared memory is known, and to the end where heuristics give a config values that
         it has in none before, since then it may have another tile. compiled: a launch of each config that compiles, by index.
+
+        Not split: one pass over public and hidden launches, in comprehensions.
         """
         own = {parameter.name for parameter in self.lab.parameters}
 

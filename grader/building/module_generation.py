@@ -272,14 +272,14 @@ def _function_lines(
 
 def _without_prints(lines: Sequence[str], node: ast.FunctionDef) -> list[str]:
     """The lines with `pass` for each tl.device_print: what it prints goes nowhere, and a graded cubin calls nothing."""
-    kept = list(lines)
+    edited = list(lines)
     for part in nodes(node, ast.Expr):
         first, last = part.lineno - 1, (part.end_lineno or part.lineno) - 1
-        indent = kept[first][: part.col_offset]
-        alone = not indent.strip() and not kept[last].encode()[part.end_col_offset :].decode().split("#")[0].strip()
+        indent = edited[first][: part.col_offset]
+        alone = not indent.strip() and not edited[last].encode()[part.end_col_offset :].decode().split("#")[0].strip()
         if called(part.value) in ("device_print", "print") and alone:
-            kept[first : last + 1] = [f"{indent}pass", *[""] * (last - first)]
-    return kept
+            edited[first : last + 1] = [f"{indent}pass", *[""] * (last - first)]
+    return edited
 
 
 def _read_alike(lines: Sequence[str]) -> bool:

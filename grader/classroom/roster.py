@@ -23,7 +23,7 @@ ALIASES = {"student": "name", "id": "canvas_id", "sis_login_id": "login", "sis_u
 ALIASES |= {"username": "login", "email_address": "email"}
 """What the exports of Canvas's gradebook and of Moodle's participants call the columns."""
 
-MAX_TOLD = 20
+MAX_REPORTED = 20
 """Bad rows that are told at once."""
 
 IDS = ("canvas_id", "moodle_id", "gradescope_id", "github", "email", "sis_id")
@@ -74,7 +74,7 @@ class Roster:
     def by_login(self) -> Mapping[str, Person]:
         return {person.login: person for person in self.people}
 
-    def whose(self, hand_in: HandIn) -> Person | None:
+    def owner(self, hand_in: HandIn) -> Person | None:
         """The row of whoever handed something in: by the platform's number, else by login or id, else by a name that only one has."""
         column = OF_PLATFORM.get(hand_in.platform, "")
         if hand_in.number and (known := self._by_id.get((column, _folded(hand_in.number)))):
@@ -133,8 +133,8 @@ def _same_name(name: str, text: str) -> bool:
     ours, theirs = _words(name), _words(text)
     if not ours or not theirs:
         return False
-    turned = {"".join(ours[at:] + ours[:at]) for at in range(len(ours))}
-    return sorted(ours) == sorted(theirs) or "".join(theirs) in turned
+    rotations = {"".join(ours[at:] + ours[:at]) for at in range(len(ours))}
+    return sorted(ours) == sorted(theirs) or "".join(theirs) in rotations
 
 
 # ---------------------------------------------------------------- reading
@@ -165,8 +165,8 @@ def load_roster(path: Path) -> Roster:
     if not people and not problems:
         problems = [f"{path.name} has no row below its header; expected one for each student"]
     if problems:
-        more = len(problems) - MAX_TOLD
-        raise Unusable("\n".join([*problems[:MAX_TOLD], *([f"and {more} more"] if more > 0 else [])]))
+        more = len(problems) - MAX_REPORTED
+        raise Unusable("\n".join([*problems[:MAX_REPORTED], *([f"and {more} more"] if more > 0 else [])]))
     return Roster(tuple(people), path.name)
 
 
@@ -237,7 +237,7 @@ def on_roster(hand_ins: Iterable[HandIn], roster: Roster) -> list[HandIn]:
     """The hand-ins under the logins of the roster; who is not on it keeps the name that was found, and so do several students who would
     all be one row by their names."""
     hand_ins = list(hand_ins)
-    people = [roster.whose(one) for one in hand_ins]
+    people = [roster.owner(one) for one in hand_ins]
     people = [person or member for person, member in zip(people, _members(hand_ins, roster), strict=True)]
     clones = _beginning([one.student for one in hand_ins if one.platform == "clone"])
     doubtful = _doubtful(hand_ins, people, clones)
@@ -306,7 +306,7 @@ def _in_a_team(hand_in: HandIn, roster: Roster) -> Person | None:
     """The row that has the platform's number, or alone the longest name that follows a hyphen."""
     words = hand_in.student.split("-")
     for rest in ("-".join(words[at:]) for at in range(1, len(words))):
-        if (person := roster.whose(replace(hand_in, student=rest))) and _same_name(person.name, rest):
+        if (person := roster.owner(replace(hand_in, student=rest))) and _same_name(person.name, rest):
             return person
     return None
 

@@ -109,6 +109,9 @@ def batch(
     """Grade a whole class. Exit status: 0 graded, 2 invalid arguments, 3 the grader failed, 130 stopped by Ctrl-C.
 
     Every verdict is saved at once: after an interruption, rerun the same command to resume.
+
+    \f
+    Not split: a line for each thing that a batch can be given or end with.
     """
     started = time.monotonic()
     require_packages()

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from grader.classroom.batch.accounts import Accounted
     from grader.classroom.batch.standing import Standing
 
-LONGEST_LOOK = 100
+LONGEST_REASON = 100
 MOST_LINES = 10
 
 
@@ -103,7 +103,7 @@ def _what(standing: Standing) -> str:
 def _cut(text: str) -> str:
     """What fits a line; the class report has all of it."""
     first = text.split("\n")[0]
-    return first if len(first) <= LONGEST_LOOK else f"{first[:LONGEST_LOOK].rsplit(' ', 1)[0]} ..."
+    return first if len(first) <= LONGEST_REASON else f"{first[:LONGEST_REASON].rsplit(' ', 1)[0]} ..."
 
 
 def say_what_became_of(files: Sequence[Accounted], out: Path) -> None:

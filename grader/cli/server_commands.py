@@ -134,7 +134,11 @@ def tokens(
     days: Annotated[float, typer.Option(min=0.01, max=1000, help="Days that new tokens are valid.")] = 200.0,
     out: Annotated[Path | None, typer.Option("--out", help="File for new tokens (CSV; default: the terminal).")] = None,
 ) -> None:
-    """Make and revoke tokens of a course; without an option, list who has one. The file with new tokens is the only copy."""
+    """Make and revoke tokens of a course; without an option, list who has one. The file with new tokens is the only copy.
+
+    \f
+    Not split: five independent options, a line or two each.
+    """
     from grader.classroom.roster import Person, load_roster
     from grader.classroom.server.store import Store
     from grader.reporting.atomic import write_whole

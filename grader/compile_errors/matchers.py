@@ -198,7 +198,7 @@ def unequal_unpacking(setting: Setting, words: Words) -> Found | None:
     helper = next((part for part in jitted(setting.tree) if part.name == called(node.value)), None)
     values = list(_returned(helper)) if helper else [node.value]
     counts = [len(value.elts) for value in values if isinstance(value, ast.Tuple)]
-    found = f"{counts[0]} value(s)" if counts else "fewer values"
+    found = f"{counts[0]} value{'s' if counts[0] != 1 else ''}" if counts else "fewer values"
     return Found(names=str(len(node.targets[0].elts)), found=found, helper=called(node.value) or "the right side")
 
 
@@ -296,7 +296,7 @@ def fractional_size(setting: Setting, words: Words) -> Found | None:
         text, literal = unparsed(part), isinstance(part, ast.Constant)
         value = text if literal else setting.type_of(part).removeprefix("constexpr ")
         if not re.fullmatch(r"-?\d+", value) and re.fullmatch(r"-?\d[\d.e+-]*|'.*'", value):
-            found = f"found {value}" if literal else f"`{shortened(text)}` is {value}"
+            found = f"got {value}" if literal else f"`{shortened(text)}` is {value}"
             divided = shortened(text.replace(" / ", " // ")) if " / " in text else ""
             return Found(value=value, found=found, divided=divided)
     return None

@@ -83,7 +83,7 @@ def undefined(
 
     `function` holds the use, which is in `line` of the tree; scope: names that had a value there.
     """
-    if function is not None and (found := _defined_elsewhere(name, function, line)):
+    if function is not None and (found := _defined_out_of_reach(name, function, line)):
         return found
     if name in ("torch", "np", "numpy", "cupy", "jax"):
         return (
@@ -117,7 +117,7 @@ def undefined(
     return f"`{name}` is not defined", f"give `{name}` a value above this line, or import it at the top of the file"
 
 
-def _defined_elsewhere(name: str, function: ast.AST, line: int | None) -> tuple[str, str] | None:
+def _defined_out_of_reach(name: str, function: ast.AST, line: int | None) -> tuple[str, str] | None:
     """A name that the same function does define, only not where it is used."""
     stores = [part for part in nodes(function, ast.Name) if part.id == name and isinstance(part.ctx, ast.Store)]
     before = [part for part in stores if line is not None and part.lineno < line]

@@ -135,11 +135,11 @@ def _conversion(setting: Setting) -> str:
     dtypes = [setting.type_of(part).split(" ")[0] for part in operands[:2]]
     want = _lab_dtype(setting)
     short = "int8" if want == "tl.int8" else "fp16"
-    turned = [shortened(unparsed(part)) for part, dtype in zip(operands, dtypes, strict=False) if dtype != short]
+    converted = [shortened(unparsed(part)) for part, dtype in zip(operands, dtypes, strict=False) if dtype != short]
     # as it was loaded, so that it has to be quantised
-    loaded = short == "int8" and len(turned) == 1 and ".to(" not in turned[0]
+    loaded = short == "int8" and len(converted) == 1 and ".to(" not in converted[0]
     first = ", once it is divided by its scale, rounded and clamped" if loaded else ""
-    return (" and ".join(f"{_bracketed(text)}.to({want})" for text in turned) or "x.to(...)") + first
+    return (" and ".join(f"{_bracketed(text)}.to({want})" for text in converted) or "x.to(...)") + first
 
 
 def _bracketed(text: str) -> str:

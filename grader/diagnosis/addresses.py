@@ -317,7 +317,10 @@ def _other_row(walk: _Walk, wrong: Array) -> Observation:
 
 
 def check_k(run: Run, products: Products) -> list[Observation]:
-    """The k of both sides against each other."""
+    """The k of both sides against each other.
+
+    Not split: a branch for each way in which one of the two sides can be the one to blame, the most certain first.
+    """
     left, right = products.left, products.right
     unit = right.operand.unit
     wrong = products.live & ~products.meets
@@ -325,16 +328,16 @@ def check_k(run: Run, products: Products) -> list[Observation]:
         return []
     walks = [_Walk(run, products, name) for name in ("left", "right")]
     again = [walk for walk in walks if unit == 1 and walk.meets_again]
-    looked, disordered = check_index(run, products), _disordered(walks, first_of(products, wrong)[0])
-    if looked and disordered != walks[1:] and (again != walks[1:] or looked[0].aspect == "element"):
-        return looked
+    indexed, disordered = check_index(run, products), _disordered(walks, first_of(products, wrong)[0])
+    if indexed and disordered != walks[1:] and (again != walks[1:] or indexed[0].aspect == "element"):
+        return indexed
     if all(walk.regular for walk in walks) and (apart := _step_apart(walks)):
         return [apart]
     e, p = first_of(products, wrong)
     blamed = [walk for walk in walks if not walk.regular]
     if not blamed:
-        astray = [walk for walk in walks if not goes_through(run, products, walk.side)]
-        blamed = astray if len(astray) == 1 else sorted(walks, key=lambda walk: int(walk.side.k[e, p]))
+        stray = [walk for walk in walks if not goes_through(run, products, walk.side)]
+        blamed = stray if len(stray) == 1 else sorted(walks, key=lambda walk: int(walk.side.k[e, p]))
     words = right.k[0][products.term == products.term.min()]
     if walks[0].alternates:  # neither walks as one is known here: the words in their order are right
         blamed = [walks[0] if (np.diff(words) == unit).all() else walks[1]]
@@ -390,8 +393,8 @@ def check_steps(run: Run, products: Products) -> list[Observation]:
     """Of operands that meet at the same k, and not at every k once: whether both move by something else than a tile, to or fro."""
     walks = [_Walk(run, products, name) for name in ("left", "right")]
     live = products.live
-    astray = [walk for walk in walks if live.any() and walk.amiss == ["step"] and not walk.goes_back]
-    found = [one for walk in astray for one in walk.observed(live, "k")]
+    stray = [walk for walk in walks if live.any() and walk.amiss == ["step"] and not walk.goes_back]
+    found = [one for walk in stray for one in walk.observed(live, "k")]
     return [_expecting(one, "each k once") for one in found]
 
 
@@ -401,7 +404,7 @@ def _expecting(one: Observation, expected: str) -> Observation:
 
 
 def line_between_slices(run: Run, parts: Sequence[Products]) -> int | None:
-    """Where slices that begin one tile apart move on by one tile, and so meet the tiles of the next; None where they do not."""
+    """Where slices whose starts are one tile apart advance by one tile, and so read the next slice's tiles; None where they do not."""
     begins = sorted(int(part.left.k[0][part.live[0]].min()) for part in parts if part.live[0].any())
     walk = _Walk(run, parts[0], "left")
     if walk.found is None or not walk.found.moves or len(begins) < 2:

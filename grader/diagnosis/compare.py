@@ -54,19 +54,19 @@ def compare(run: Run) -> list[Observation]:
 def _of_programs(run: Run, stores: list[list[Node]], followed: list[Products]) -> list[Observation]:
     """What deviates in each tile; where one is astray, nothing is said of the places of the program's next ones, which may begin there."""
     found: list[Observation] = []
-    astray: set[int] = set()
+    stray: set[int] = set()
     for own, products in zip(stores, followed, strict=True):
         with contextlib.suppress(Untraceable):
             seen = _of_program(run, own, products)
-            found += [one for one in seen if one.column not in PLACES or products.program not in astray]
-            astray |= {products.program for one in seen if one.column in PLACES}
+            found += [one for one in seen if one.column not in PLACES or products.program not in stray]
+            stray |= {products.program for one in seen if one.column in PLACES}
     return found
 
 
 def _without_repeated(found: list[Observation]) -> list[Observation]:
     """What one program shows as a rounding another may show as what becomes of a scale: that alone is told of the line."""
-    told = {one.line for one in found if one.aspect != "rounding"}
-    return [one for one in found if one.aspect != "rounding" or one.line not in told]
+    reported = {one.line for one in found if one.aspect != "rounding"}
+    return [one for one in found if one.aspect != "rounding" or one.line not in reported]
 
 
 def _with_slices(run: Run, found: list[Observation], followed: list[Products]) -> list[Observation]:
@@ -84,12 +84,12 @@ def _of_program(run: Run, stores: list[Node], products: Products) -> list[Observ
         return left_over
     everything = _with_lost(run, stores, products)
     places, meant = _places(run, stores, everything)
-    kept = check_reset(run, products, stores)
+    resets = check_reset(run, products, stores)
     exactly, roughly = adds_up(products)
     summed = [] if exactly else check_precision(run, products)
-    if any(one.aspect == "again" for one in kept) or not (exactly or roughly or summed):
-        return [*places, *kept]
-    found = [*places, *kept, *_numbers(run, products, everything, [*places, *kept], summed)]
+    if any(one.aspect == "again" for one in resets) or not (exactly or roughly or summed):
+        return [*places, *resets]
+    found = [*places, *resets, *_numbers(run, products, everything, [*places, *resets], summed)]
     sides = {one.side[1] for one in places if one.column == "rows"}
     if sides == {"left", "right"} or not meant:  # which row of Y is meant is not known either
         found = [one for one in found if one.column != "scale"]
@@ -125,16 +125,19 @@ def _is_alone(run: Run, products: Products) -> bool:
 def _numbers(
     run: Run, products: Products, everything: Products, before: list[Observation], summed: list[Observation]
 ) -> list[Observation]:
-    """What is multiplied, added and scaled. before: what deviates already; summed: the types that cannot hold a sum."""
+    """What is multiplied, added and scaled. before: what deviates already; summed: the types that cannot hold a sum.
+
+    Not split: each check needs to know what the ones before it found.
+    """
     weights = check_weight(run, everything)
     values, held = check_values(run, everything)
-    astray = any(one.column != "sum" for one in before)
-    if weights is not None or (astray and run.expected.right.unit > 1):
+    stray = any(one.column != "sum" for one in before)
+    if weights is not None or (stray and run.expected.right.unit > 1):
         # where the lab knows what X is multiplied by in all, the right operand alone may hold anything; which element of a word is
         # meant, only its partner tells
         values = [one for one in values if one.aspect == "left"]
     if weights is not None:
-        return [*values, *check_sums(run, products, held, 0.0), *summed, *([] if astray else weights)]
+        return [*values, *check_sums(run, products, held, 0.0), *summed, *([] if stray else weights)]
     held_too = held if everything is products else check_values(run, products)[1]
     sums = check_sums(run, products, held_too, common_offset(run, everything))
     if any(one.aspect == "lost" for one in before):  # another one's sum in its place is counted twice for that reason
@@ -175,8 +178,8 @@ def followed_programs(run: Run) -> Iterator[tuple[list[Node], Products]]:
         stores = stores_to_output(run, program)
         if read_back(run, program, stores):
             continue
-        kept = lasting(stores)
-        for store in map(kept.__getitem__, _spread(len(kept))[:MAX_PROGRAMS]):
+        last_stores = lasting(stores)
+        for store in map(last_stores.__getitem__, _spread(len(last_stores))[:MAX_PROGRAMS]):
             lanes = sample(run, store)
             if len(lanes):
                 with contextlib.suppress(Untraceable):

@@ -106,24 +106,41 @@ def _line(run: Run, parts: Sequence[Products], which: str, amiss: Array) -> tupl
         return line, True
     met = np.concatenate([part.left.k[part.live] for part in parts])
     missing = not np.isin(amiss, met).any()
-    went = _loaded(run, one, amiss)  # so that it is not the loop that ends elsewhere
-    if line := line_of_skip(run, inside) if missing and loops and went else None:
-        return line, True
-    if missing and went and which == "start" and one.flow.terms:
-        # the first tiles are there, and later ones are multiplied
-        return one.flow.terms[0].line, True
-    if line := line_of_idle_product(run, [term.line for term in one.flow.terms]) if missing and not went else None:
-        return line, True
-    if line := line_of_rounds(run, parts, amiss) if missing and not went else None:
-        return line, len(parts) > 1
+    if found := _line_of_missing(run, parts, which, amiss, inside if loops else None) if missing else None:
+        return found
     if len(loops) > 1 and (not met.size or amiss.min() > met.max() or amiss.max() < met.min()):
         inside = loops[0]  # what the inner loop does is right each time
     when = one.when[one.live[0] & (one.left.k[0] == amiss[0])]
     if len(parts) == 1 and len(np.unique(when)) > 1 and loops:
         which = "step"  # what is met in two of its iterations
+    return _line_of_walk(run, parts, which, inside, missing=missing)
+
+
+def _line_of_missing(
+    run: Run, parts: Sequence[Products], which: str, amiss: Array, inside: int | None
+) -> tuple[int | None, bool] | None:
+    """As `_line`, of k that no multiplication has, whether they were loaded or not. inside: a line in the loop over k, if there is one."""
+    one = parts[0]
+    if _loaded(run, one, amiss):  # so that it is not the loop that ends elsewhere
+        if line := line_of_skip(run, inside) if inside is not None else None:
+            return line, True
+        # the first tiles are there, and later ones are multiplied
+        return (one.flow.terms[0].line, True) if which == "start" and one.flow.terms else None
+    if line := line_of_idle_product(run, [term.line for term in one.flow.terms]):
+        return line, True
+    if line := line_of_rounds(run, parts, amiss):
+        return line, len(parts) > 1
+    return None
+
+
+def _line_of_walk(
+    run: Run, parts: Sequence[Products], which: str, inside: int, *, missing: bool
+) -> tuple[int | None, bool]:
+    """As `_line`, where slices begin, or what the start, stop or step of the loop around a line is made of."""
+    one = parts[0]
     if len(parts) > 1 and which == "start" and one.flow.terms:
-        turns = line_of_interleaved(run, parts) if not missing else None
-        return turns or line_between_slices(run, parts) or line_of_slice(run, parts) or one.store.line, True
+        interleaved = line_of_interleaved(run, parts) if not missing else None
+        return interleaved or line_between_slices(run, parts) or line_of_slice(run, parts) or one.store.line, True
     right = numbers_behind(run, one.store)
     line = line_of_bound(run, one.program, inside, which if one.flow.terms else "stop", right) or one.store.line
     return line, True
@@ -191,7 +208,10 @@ def _often(counts: Array) -> str:
 
 
 def _missing(run: Run, parts: Sequence[Products], e: int, missing: Array, where: str, which: str) -> Observation:
-    """Some k that no product has: left out by a mask, or never reached."""
+    """Some k that no product has: left out by a mask, or never reached.
+
+    Not split: one cause after another, the most certain first; each has a sentence of its own.
+    """
     one = parts[0]
     sides = [(one, side) for one in parts for side in (one.left, one.right)]
     for part, side in sides:
@@ -220,11 +240,13 @@ def _missing(run: Run, parts: Sequence[Products], e: int, missing: Array, where:
         at = int(np.flatnonzero((part.m == one.m[e]) & (part.n == one.n[e]))[0])
         for side, other in ((part.left, part.right), (part.right, part.left)):
             there = np.flatnonzero(other.live[at] & np.isin(other.k[at] // unit, missing // unit) & side.asked[at])
-            elsewhere = side.k[at, there] // unit != other.k[at, there] // unit
-            if len(there) and elsewhere.all():  # and so outside its tensor
+            mismatched = side.k[at, there] // unit != other.k[at, there] // unit
+            if len(there) and mismatched.all():  # and so outside its tensor
                 p = int(there[0])
                 line = line_of_place(run, part, side, p)
-                text = f"for {where}, {element(run, other, at, p)} meets {element(run, side, at, p)}, which its load leaves out"
+                access, letter = load_of(run, side, p), side.operand.letter
+                what = f"the shape given for {letter}" if access and is_cut(run, access) else f"{letter}'s mask"
+                text = f"for {where}, {element(run, other, at, p)} is multiplied by {element(run, side, at, p)}, which {what} excludes"
                 return part.seen("k", "meet", line, text, "the same k in both operands", p=p)
     rounds = np.zeros(0) if one.round is None else one.round
     made, depth = len(np.unique(rounds)), int((rounds == 0).sum())

@@ -134,6 +134,8 @@ def line_of_base(
     something right is made of it too. Where nothing depends on one, the line where the lanes begin. begins: with which element
     the tile begins there, and how many it has: where no number that it is made of is that of this tile, it is not the numbers that
     are wrong, but what is made of them.
+
+    Not split: it tries one place after another, the most certain first; each branch is a form of kernel that was met.
     """
     nodes = nodes_behind_axis(run, access, axis)
     made = made_with(nodes, is_program_id) or made_with(_along_none(run, access), is_program_id)

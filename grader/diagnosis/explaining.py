@@ -131,7 +131,7 @@ def _merged(launches: Sequence[_Launch], catalogued: frozenset[str]) -> list[Obs
             _agreed(one, launch, launches, catalogued)
             for one in launch.observations
             if not _explained(one, before, missing)
-            if one.column not in {column for column, _ in known} or (one.astray and one.side not in known)
+            if one.column not in {column for column, _ in known} or (one.stray and one.side not in known)
         ]
     return first_of_each(_of_helpers(found))
 
@@ -148,9 +148,9 @@ def _explained(one: Observation, found: Sequence[Observation], missing: bool) ->
     the stride of the stores."""
     if missing and one.column == "programs":
         return True
-    astray = missing or any(other.misplaced for other in found)
+    stray = missing or any(other.misplaced for other in found)
     twice = any(other.aspect == "twice" for other in found)  # of which one is multiplied with what belongs to another k
-    return (astray and one.by_place) or (twice and one.column == "scale")
+    return (stray and one.by_place) or (twice and one.column == "scale")
 
 
 def _agreed(one: Observation, launch: _Launch, launches: Sequence[_Launch], catalogued: frozenset[str]) -> Observation:
@@ -287,7 +287,7 @@ def _read(failure: Failure, chosen: _Chosen, problem: Problem, outcome: Outcome,
     loads = (node for node in nodes if node.op == "load" and node.tensor in operands)
     uses = {node.line for node in (*run.provenance.products(range(len(nodes))), *loads)}
     found = [
-        _as_it_stands(failure, run, case, one, catalogue, one.elsewhere and one.line in uses) for one in compare(run)
+        _as_it_stands(failure, run, case, one, catalogue, one.loads_stray and one.line in uses) for one in compare(run)
     ]
     if found:
         return _Launch(sizes, tuple(found), "", run=run)
@@ -305,7 +305,7 @@ def _as_it_stands(
     what was wrong before."""
     made, one = failure.bundle.made, _at_crossed_call(run, one)
     caller, line = (None if at is None else made.origin(at) for at in (run.tape.caller(one.line), one.line))
-    given = caller is not None and (one.astray or one.column == "count")  # what it is made of there may be wrong, too
+    given = caller is not None and (one.stray or one.column == "count")  # what it is made of there may be wrong, too
     variable = "" if used or given else variables_of(made.text).get(one.line or 0, "")
     if one.aspect == "grid" and failure.source.grid:
         line, caller, variable = line_of_result(failure.source.module, failure.source.grid), None, ""
@@ -330,7 +330,7 @@ def _at_crossed_call(run: Run, one: Observation) -> Observation:
 
 def _reached(run: Run, one: Observation) -> Iterator[int | None]:
     """An observation's line, and those of the accesses whose addresses are made there, where these are wrong."""
-    if one.elsewhere:
+    if one.loads_stray:
         yield one.line
         for access in {access.line: access for access in run.tape.accesses.get(one.program or 0, ())}.values():
             if any(node.line == one.line and node.inputs for node in address_nodes(run, access)):

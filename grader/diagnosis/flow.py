@@ -148,9 +148,9 @@ def with_lost(tape: Tape, provenance: Provenance, flow: Flow, lost: Sequence[Nod
     Their operands can then be looked at. Products of another shape are left out.
     """
     walk = _Walk(tape, provenance)
-    kept = [term for term in flow.terms if term.op == "dot"] or flow.terms
-    if kept:
-        model, lanes = tape.nodes[kept[-1].node], kept[-1].lanes
+    dots = [term for term in flow.terms if term.op == "dot"] or flow.terms
+    if dots:
+        model, lanes = tape.nodes[dots[-1].node], dots[-1].lanes
     else:
         model, lanes = flow.store, flow.lanes[:, None]
     for node in lost:

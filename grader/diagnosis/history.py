@@ -59,7 +59,10 @@ def history(
     provenance: Provenance, number: int, lane: int, tensor: str, *, strictly: bool = False
 ) -> list[HistoryStep]:
     """The way of one element of a node from its load of `tensor`, the load first; moves are left out. strictly: not through a minimum or
-    maximum that came out as another of its inputs."""
+    maximum that came out as another of its inputs.
+
+    Not split: a branch for each kind of operation that an element can come from.
+    """
     links: list[HistoryStep] = []
     while True:
         node = provenance.tape.nodes[number]

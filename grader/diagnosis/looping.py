@@ -203,8 +203,8 @@ def line_of_slice(run: Run, parts: Sequence[Products]) -> int | None:
             lanes = lanes_in(run.provenance, int(side.node[0]), side.lanes[use], access)
             lacking = np.full(0 if lanes is None else len(lanes), lack * run.problem.scalars[side.operand.strides[1]])
             return access.line if lanes is None else line_of_lack(run, access, lanes, lacking, right)
-        turns = len(met) > 1 and met[1][0] - met[0][0] == len(parts) * len(met[0])
-        begin += len(met[0]) * (1 if turns else len(met))
+        interleaved = len(met) > 1 and met[1][0] - met[0][0] == len(parts) * len(met[0])
+        begin += len(met[0]) * (1 if interleaved else len(met))
     return None
 
 

@@ -73,7 +73,10 @@ def mending(provenance: Provenance, number: int, lanes: Array, lacking: Array) -
 def _before(
     provenance: Provenance, node: Node, lanes: Array, lacking: Array
 ) -> Iterator[tuple[int, Array, Array, Array]]:
-    """For each input that could make up for it: its lanes, what they would lack, and which of them it can do something about."""
+    """For each input that could make up for it: its lanes, what they would lack, and which of them it can do something about.
+
+    Not split: a branch for each operation that addresses are made with; all share where its inputs lie.
+    """
     if node.op in MOVES:
         yield from ((i, own, lacking, here) for i, own, here in lanes_before(provenance, node, lanes))
         return

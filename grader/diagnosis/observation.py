@@ -100,13 +100,13 @@ class Observation:
         return self.column, self.aspect.split(" ")[0]
 
     @property
-    def elsewhere(self) -> bool:
+    def loads_stray(self) -> bool:
         """Whether other elements than their own are loaded, so that no mask helps."""
         of_scale = self.column == "scale" and "_ptr" in self.aspect and not self.aspect.endswith((" made", " masked"))
-        return self.astray or of_scale
+        return self.stray or of_scale
 
     @property
-    def astray(self) -> bool:
+    def stray(self) -> bool:
         """Whether stores or operands are elsewhere than they belong."""
         return self.column in ("store", "rows", "k", "index")
 
@@ -168,17 +168,17 @@ def first_of_each(observations: Iterable[Observation]) -> list[Observation]:
     """In the order of the flow; of those with one column and aspect, or one column and line, the first; of an operand's places the first
     program's, whose mistake shows otherwise in others."""
     ordered = sorted(observations, key=lambda one: COLUMNS.index(one.column))
-    kept: list[Observation] = []
+    distinct: list[Observation] = []
     for one in ordered:
-        same = (other for other in kept if other.column == one.column)
+        same = (other for other in distinct if other.column == one.column)
         if all(
             one.aspect != other.aspect
             and one.line != other.line
-            and not (one.astray and one.side == other.side and one.case == other.case and one.program != other.program)
+            and not (one.stray and one.side == other.side and one.case == other.case and one.program != other.program)
             for other in same
         ):
-            kept.append(one)
-    return kept
+            distinct.append(one)
+    return distinct
 
 
 def span(numbers: Array) -> str:

@@ -74,6 +74,11 @@ def _passed(run: Run, products: Products) -> Iterator[Observation]:
 def _narrowed(
     run: Run, products: Products, step: Passed, node: Node, before: Array, after: Array
 ) -> Observation | None:
+    """What an operation on the way loses of its value, from `before` to `after`; None: nothing that accounts for it.
+
+    Not split: a branch for each way in which a value loses digits.
+    """
+
     def observation(aspect: str, text: str, expected: str) -> Observation:
         return products.seen("precision", aspect, node.line, text, expected)
 
@@ -113,8 +118,8 @@ def _narrowed(
         held = run.provenance.values(node.number)
         wrong = np.flatnonzero((exact != held).reshape(-1))
         if len(wrong):
-            value, kept = (int(np.asarray(one).reshape(-1)[wrong[0]]) for one in (exact, held))
-            return observation("integer", f"{plain(value)} as {node.type} is {plain(kept)}", wide)
+            value, converted = (int(np.asarray(one).reshape(-1)[wrong[0]]) for one in (exact, held))
+            return observation("integer", f"{plain(value)} as {node.type} is {plain(converted)}", wide)
     return None
 
 

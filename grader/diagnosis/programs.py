@@ -66,13 +66,14 @@ def check_programs(run: Run) -> list[Observation]:
 
 
 def _unread_axis(run: Run) -> Observation | None:
-    """An axis of the grid that no line asks for a program's place along."""
+    """An axis of the grid along which the kernel never reads a program's number."""
     asks = list(filter(is_program_id, run.tape.nodes))
     axes = axes_asked_for(run.text)
     axis = next((axis for axis, size in enumerate(run.grid) if size > 1 and axis not in axes), None)
     if axis is None or not asks or None in axes:
         return None
-    text = f"the grid has {run.grid[axis]} programs along axis {axis}, and no line asks for tl.program_id({axis}), so these all do the same"
+    text = f"the grid has {run.grid[axis]} programs along axis {axis}, and the kernel never reads tl.program_id({axis})"
+    text += ", so they all compute the same tile"
     return Observation("programs", "grid", asks[0].line, text)
 
 
@@ -172,8 +173,8 @@ def _past_the_ends(run: Run, unwritten: Array) -> Observation | None:
         active = store.active.reshape(-1)
         for noun, places, end, name in (("columns", n, run.sizes[1], "N"), ("rows", m, run.sizes[0], "M")):
             past = active & (places >= end)
-            astray = (past.all() and unwritten.any()) or (active & (places < 0)).any()
-            if past.any() and not astray and _at_home(run, program, store, name):
+            stray = (past.all() and unwritten.any()) or (active & (places < 0)).any()
+            if past.any() and not stray and _at_home(run, program, store, name):
                 text = f"the store writes {noun} {span(places[past])}, but Y has {name} = {end} {noun}"
                 operand = run.expected.left if name == "N" else run.expected.right  # whose masks end otherwise
                 right = numbers_behind(run, *run.loads(program, operand.tensor)[:1])
@@ -250,7 +251,10 @@ def _missing(run: Run, tiles: TileMap | None, unwritten: Array) -> Observation:
 def _never_launched(run: Run, tiles: TileMap) -> str:
     """The first program beyond the grid that would store what is missing: where those of the grid go evenly from tile to tile, and those
     beyond it would store all that is missing and nothing else. "" where not, where programs ask how many they are, or where one of the
-    grid has a tile beyond Y, which may be what should lie where elements are missing."""
+    grid has a tile beyond Y, which may be what should lie where elements are missing.
+
+    Not split: each condition rules out one way in which the sentence would be false.
+    """
     (rows, columns), flat, axes = tiles.count, run.grid[1:] == (1, 1), ("0", "1", "2")
     more = rows * columns if flat else max(tiles.count)
     many = math.prod(size + more for size in run.grid if size > 1) > MAX_PLACES
@@ -281,7 +285,10 @@ def _never_launched(run: Run, tiles: TileMap) -> str:
 
 
 def _line(run: Run, tiles: TileMap) -> int | None:
-    """Where the number of the tile was computed along the axis whose tiles are not all there, rows first."""
+    """Where the number of the tile was computed along the axis whose tiles are not all there, rows first.
+
+    Not split: it tries one place after another, the most certain first; each branch is a form of kernel that was met.
+    """
     stores = [store for _, store in recorded_stores(run)]
     whole = all(store.active.any() for store in stores)  # none beyond Y
     idle = len(tiles.by_program) < math.prod(run.grid) == math.prod(tiles.count) * run.config.split_k
@@ -388,14 +395,14 @@ def put_right(
 ) -> tuple[list[Observation], list[Products]]:
     """What is wrong with where sums are stored, and the products with the places in Y that their operands belong to. known: what is said of
     programs, which may have been tried that way already."""
-    astray = any(one.misplaced for one in known)
+    stray = any(one.misplaced for one in known)
     # else what is met is not what belongs there, or elements are missing because nobody is there to store them, or a mask leaves them out
-    may = not astray and not all(one.aspect in ("masked", "grid") for one in known)
+    may = not stray and not all(one.aspect in ("masked", "grid") for one in known)
     for products in followed:
         observation = _misplaced(run, products)
         if observation and (may or not observation.misplaced):
             return [observation], [_at_operands(run, one) for one in followed]
-    return [], [_at_operands(run, one) if astray else one for one in followed]
+    return [], [_at_operands(run, one) if stray else one for one in followed]
 
 
 def rows_met(products: Products, side: Side) -> Array | None:

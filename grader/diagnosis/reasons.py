@@ -51,8 +51,8 @@ def place(source: KernelSource, observation: Observation) -> str:
     """An observation's line in the student's words: where to look first, for what is at fault was not measured."""
     if observation.line is None:
         return source.path.name
-    elsewhere = observation.caller not in (None, observation.line)
-    called = f", called in {source.locate(observation.caller or 0)}" if elsewhere else ""
+    from_other_line = observation.caller not in (None, observation.line)
+    called = f", called in {source.locate(observation.caller or 0)}" if from_other_line else ""
     return f"{source.locate(observation.line)} (look here first){called}"
 
 

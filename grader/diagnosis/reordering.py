@@ -15,7 +15,10 @@ ORDERS = ("reshape", "trans", "join", "cat", "gather", "split")
 
 def line_of_exchange(run: Run, products: Products, side: Side, p: int, access: Node) -> int | None:
     """Where a load's elements go on to products whose own were loaded too, by another load of the same tile of Y, or lie elsewhere
-    in this one; of two loads that are joined, where they are; None where they were not."""
+    in this one; of two loads that are joined, where they are; None where they were not.
+
+    Not split: it tries one place after another, the most certain first; each branch is a form of kernel that was met.
+    """
     wanted = _elements_missed(run, products, side, p, access)
     term, mine = products.flow.terms[int(products.term[p])], run.tape.accesses[products.program]
     stored = max((node.number for node in mine if node.op == "store" and node.number < term.node), default=-1)

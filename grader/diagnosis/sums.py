@@ -170,8 +170,8 @@ def _added(run: Run, products: Products, offset: float) -> list[Observation]:
             continue
         names = sorted(tensor.removesuffix("_ptr") for tensor in addend.sources)
         what = "what Y held before" if run.lab.output in addend.sources else f"{plain(float(addend.values[e]))}"
-        whose = f", made of {' and '.join(names)} alone" if names and run.lab.output not in addend.sources else ""
-        text = f"{products.element(e)} includes {what}{whose}"
+        made_of = f", made of {' and '.join(names)} alone" if names and run.lab.output not in addend.sources else ""
+        text = f"{products.element(e)} includes {what}{made_of}"
         expected = "products of X and W alone"
         if of_left:
             expected = f"{plain(float(lacking[e]))}, which cancels the {plain(offset)} by which each weight is too large in the product"

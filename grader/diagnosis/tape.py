@@ -168,7 +168,7 @@ def _nodes(
     ops, types = ([str(name) for name in document[kind]] for kind in ("ops", "types"))
     shapes = [tuple(_whole(int(size), 0) for size in text.split(",") if text) for text in document["shapes"]]
     attributes, kinds = list(map(json.loads, document["attributes"])), [KINDS[str(name)] for name in document["dtypes"]]
-    op, _, kind, shape, attribute, given, *kept = nodes.T[:-2]
+    op, _, kind, shape, attribute, given, *array_columns = nodes.T[:-2]
     for column, end in (
         (op, ops),
         (kind, types),
@@ -186,7 +186,7 @@ def _nodes(
     _check(lengths, 0, MAX_ELEMENTS + 1, "an array that is too large")
     widths = np.array([one.itemsize for one in kinds], dtype=np.int64)[arrays[:, 1]]
     _check(arrays[:, 0], 0, len(body) - lengths * widths + 1, "an array outside the record")
-    for column in kept:
+    for column in array_columns:
         _check(column, -1, len(arrays), "not a place")
         if (arrays[column[column >= 0], 2] != shape[column >= 0]).any():
             raise ValueError("an array of another shape than its operation")

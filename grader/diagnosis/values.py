@@ -233,13 +233,13 @@ def _line_of_weight(
     bits = right.operand.held(run.problem, np.array([n]), np.array([k]), {}).bits
     own = [link for link in links if run.provenance.sources(link.node) <= {right.operand.tensor}]
     # where its own bits are kept, what it was put together with is wrong
-    kept = bits is None or (own and own[-1].value in (bits[0], bits[0] + 1024))
+    intact = bits is None or (own and own[-1].value in (bits[0], bits[0] + 1024))
     asked = left.offset[at] + OFFSET
     beside = [term for term in products.flow.beside if asked in term.left.asked[at[0]]]
     taken_off = [factor.line for term in beside for factor in term.factors]
-    if taken_off and kept and added:  # the operand is right, and so what is taken off is not
+    if taken_off and intact and added:  # the operand is right, and so what is taken off is not
         return taken_off[-1]
-    return line_of_change(run, links if kept else own, (), bits=None if bits is None else int(bits[0]))
+    return line_of_change(run, links if intact else own, (), bits=None if bits is None else int(bits[0]))
 
 
 def _chosen(run: Run, products: Products, use: Array, tensor: str, extra: Array | None) -> Array:

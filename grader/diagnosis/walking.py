@@ -45,10 +45,10 @@ def _walk(case: str, run: Run, products: Products, lost: set[int]) -> Walk:
     """The first of the products' elements of Y is the one whose sum is followed; the others are an edge of the tile, for all rows and k."""
     steps, sides, so_far = [], (products.left, products.right), 0.0
     shares = np.where(products.alive, products.factor * products.left.value * products.right.value, 0.0)[0]
-    kept = np.array([products.flow.terms[term].node not in lost for term in products.term.tolist()])
+    counted = np.array([products.flow.terms[term].node not in lost for term in products.term.tolist()])
     for number in np.unique(products.iteration)[:MAX_STEPS].tolist():
         mine = products.iteration == number
-        so_far += (added := float(shares[mine & kept].sum()))
+        so_far += (added := float(shares[mine & counted].sum()))
         (left, read), (right, met) = (_part(run, side, mine) for side in sides)
         pairs = zip(*(side.value[0, mine][:PAIRS] for side in sides), strict=True)
         made = " + ".join(f"{plain(x)} * {plain(w)}" for x, w in pairs) + (" + ..." if mine.sum() > PAIRS else "")
@@ -56,7 +56,7 @@ def _walk(case: str, run: Run, products: Products, lost: set[int]) -> Walk:
         made = f"({made}) * {plain(factors[0])}" if len(factors) == 1 and factors[0] != 1 else made
         what = (
             f"{made} = {plain(added)}, so far {plain(so_far)}"
-            if kept[mine].any()
+            if counted[mine].any()
             else f"nothing: {made} reaches no store"
         )
         steps.append(WalkStep(left, right, f"{read} meets {met}. To {products.element(0)} it adds {what}."))

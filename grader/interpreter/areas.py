@@ -214,8 +214,8 @@ def _start(corner: list[int], lengths: dict[int, int], area: Area) -> list[int]:
     outer, inner = sorted((0, 1), key=lambda d: area.strides[d], reverse=True)
     behind = area.strides[outer] // area.strides[inner] if area.strides[inner] else 0
     begins = corner[outer] % lengths[outer] == 1 and lengths[outer] > 1
-    astray = corner[inner] == 0 or corner[inner] % lengths[inner] != 0
-    if not begins or not astray or behind < area.shape[inner] or (behind + corner[inner]) % lengths[inner]:
+    stray = corner[inner] == 0 or corner[inner] % lengths[inner] != 0
+    if not begins or not stray or behind < area.shape[inner] or (behind + corner[inner]) % lengths[inner]:
         return corner
     found = list(corner)
     found[outer], found[inner] = corner[outer] - 1, behind + corner[inner]

@@ -345,8 +345,8 @@ class _Reading(ast.NodeTransformer):
 
     def visit_If(self, node: ast.If) -> ast.If:
         self.generic_visit(node)
-        told = self.several_returns and any(isinstance(part, ast.Return) for part in ast.walk(node))
-        node.test = self._call("truth", node.test, *([ast.Name("__dynamic", ast.Load())] if told else []))
+        returns = self.several_returns and any(isinstance(part, ast.Return) for part in ast.walk(node))
+        node.test = self._call("truth", node.test, *([ast.Name("__dynamic", ast.Load())] if returns else []))
         return node
 
     def visit_IfExp(self, node: ast.IfExp) -> ast.Call:

@@ -6,7 +6,8 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 VERBS = {"load": "loads", "store": "stores", "atomic": "updates"}
-NO_ORDER = {True: "let one of them store it", False: "both store the same value here"}
+OVER = {"store": "overwrites", "atomic": "updates"}
+NO_ORDER = {True: "so only one may store it", False: "but here both store the same value"}
 PROMISES = {"assumed": "assume", "multiple": "multiple_of", "contiguous": "max_contiguous", "constant": "max_constancy"}
 
 
@@ -58,16 +59,16 @@ def _access(finding: Mapping[str, Any], shapes: Mapping[str, Sequence[int]]) -> 
     others = f"program {programs[0]}" if programs else "other programs"
     if fault == "race" and finding["kind"] == "load":
         writer = f"program {programs[-1]}" if programs else "another program"
-        return f"loads {element}, to which {writer} stores later", "programs run in no order"
+        return f"loads {element}, to which {writer} stores later", "programs run in no fixed order"
     if fault == "race":
         return (
-            f"{verb} {element}, over what {others} stored",
-            f"programs run in no order: {NO_ORDER[bool(finding['differs'])]}",
+            f"{OVER[finding['kind']]} {element}, which {others} stored",
+            f"programs run in no fixed order, {NO_ORDER[bool(finding['differs'])]}",
         )
     if fault == "mixed":
         return (
             f"stores {element}, to which {others} add",
-            "programs run in no order: initialise the tensor before the launch",
+            "programs run in no fixed order: initialise the tensor before the launch",
         )
     if fault == "lanes":
         return (

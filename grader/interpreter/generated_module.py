@@ -48,8 +48,8 @@ def load(path: str, kernel: str, capability: int) -> LoadedModule:
     return LoadedModule(getattr(executed(path, "made_module"), kernel), path)
 
 
-def constants(told: dict[str, Any]) -> dict[str, Any]:
+def constants(values: dict[str, Any]) -> dict[str, Any]:
     """The values of constexpr parameters as a kernel is given them; a dtype travels as {"dtype": its name}."""
     import triton.language as tl
 
-    return {name: tl.dtype(value["dtype"]) if isinstance(value, dict) else value for name, value in told.items()}
+    return {name: tl.dtype(value["dtype"]) if isinstance(value, dict) else value for name, value in values.items()}

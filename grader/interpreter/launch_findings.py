@@ -67,8 +67,8 @@ class Findings:
         key, finding = (line, *key), {"line": line, "callers": callers, **finding}
         if doubtful is None:
             self._keep(key, finding)
-        elif len(kept := self._doubtful.setdefault(doubtful, {})) < MAX_FINDINGS:
-            kept.setdefault(key, finding)
+        elif len(pending := self._doubtful.setdefault(doubtful, {})) < MAX_FINDINGS:
+            pending.setdefault(key, finding)
 
     def _keep(self, key: tuple[Any, ...], finding: dict[str, Any]) -> None:
         if key in self._found:

@@ -183,7 +183,7 @@ def _one_after_the_other(
             wanted = filter(recorder.wants, request["record"])
     elif request.get("accesses"):
         recorder = access_log.AccessLog(check.areas, check.path)
-        check.told = recorder.add
+        check.on_access = recorder.add
     try:
         with check.active(), recorder.active() if "record" in request else contextlib.nullcontext():
             program_loop.run(launch.module.jit.rewrite(), request["grid"], wanted, attempt.arguments, begins)

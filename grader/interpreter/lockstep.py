@@ -235,7 +235,7 @@ class Lockstep(MemoryCheck):
             return None, active, pointers, True
         area, between = area_of(active, self.areas)
         if area is None:
-            raise NeedsOneByOne("an access near no tensor, or to several")
+            raise NeedsOneByOne("an access that lies near no single tensor")
         if is_misaligned(active, width):
             raise NeedsOneByOne("a misaligned access")
         inside = (between and area.dense and width == area.width) or bool(area.good(active, width).all())
@@ -366,8 +366,8 @@ def _near(area: Area, pointers: np.ndarray, mask: np.ndarray, width: int) -> np.
     """bool [programs, ...]: the lanes of programs of which all active ones lie in the tensor's buffer, of tensor or guard: where one does
     not, what an access adds to slices is not followed."""
     offsets = area.offsets(pointers)
-    astray = mask & ((offsets < 0) | (offsets > area.size - width))
-    whole = ~astray.reshape(len(mask), -1).any(axis=1)
+    stray = mask & ((offsets < 0) | (offsets > area.size - width))
+    whole = ~stray.reshape(len(mask), -1).any(axis=1)
     return np.broadcast_to(whole.reshape(-1, *(1,) * (mask.ndim - 1)), mask.shape)
 
 

@@ -55,7 +55,7 @@ class MemoryCheck:
     programs: how many the grid has. A launch whose programs end one after another, so many that the others will have ended
     in EXTRA_TIME_FACTOR times the seconds, is given that: many small programs are no endless loop.
     since: CPU time at which the launch began, if it was tried otherwise before: EXTRA_TIME_FACTOR times the seconds are for both.
-    contributions: what programs add to Y, where that is asked for. told: is told of each access before it is checked.
+    contributions: what programs add to Y, where that is asked for. on_access: is told of each access before it is checked.
     misled: the tensor beside which an index or bound was read, once one was.
     poison_masked: what a load's mask leaves out is poison where the load has no `other`.
     """
@@ -80,7 +80,7 @@ class MemoryCheck:
         self.races = Races(self.found)
         self.touched: dict[str, Area] = {}
         self.contributions: Contributions | None = None
-        self.told: Callable[[MemoryAccess], None] | None = None
+        self.on_access: Callable[[MemoryAccess], None] | None = None
 
     @contextmanager
     def active(self) -> Iterator[None]:
@@ -199,8 +199,8 @@ class MemoryCheck:
         self.ended = access.program
         if not access.active.size:
             return access.pointers, access.mask, None
-        if self.told is not None:
-            self.told(access)
+        if self.on_access is not None:
+            self.on_access(access)
         area, between = area_of(access.active, self.areas)
         if is_misaligned(access.active, access.width):
             what = f"{'an' if access.kind == 'atomic' else 'a'} {access.kind} of {access.width} bytes"

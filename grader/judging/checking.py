@@ -89,8 +89,10 @@ def _slices_added(
     most, made = most_slices(sizes[2]), (outcome.additions or 0) if seen is None else seen.slices
     limit = most if seen is None else min(most, config.split_k)
     if config.split_k > 1 and made > limit:
-        told = MORE_THAN_SAID.format(made=made, said=limit) if limit < most else TOO_MANY.format(K=sizes[2], most=most)
-        seen = Added(limit, (seen.fault if seen else "") or told)
+        message = (
+            MORE_THAN_SAID.format(made=made, said=limit) if limit < most else TOO_MANY.format(K=sizes[2], most=most)
+        )
+        seen = Added(limit, (seen.fault if seen else "") or message)
     if seen is not None:
         count = max(1, min(count, seen.slices))
     elif outcome.rounded is None:

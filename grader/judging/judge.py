@@ -84,7 +84,7 @@ def judge(
     lab, source, bundle = launched.lab, launched.source, launched.bundle
     findings = findings_of(launched, reinterpret, terms.seed, checked)
     found = explain(findings)
-    astray = {line: why for diagnosis in found.diagnoses if diagnosis for line, why in diagnosis.astray}
+    stray = {line: why for diagnosis in found.diagnoses if diagnosis for line, why in diagnosis.stray}
     right = all(finding.ok for finding in findings)
     judged = Judged(
         bundle,
@@ -94,7 +94,7 @@ def judge(
         launched.samples,
         found.diagnoses,
         launched.watched,
-        sentences(lab, source, launched.problems, launched.watched, astray=astray, right=right),
+        sentences(lab, source, launched.problems, launched.watched, stray=stray, right=right),
         launched.sanitized,
     )
     said = remarks(source, bundle, launched.watched, lab.output) + (_by_luck(launched, reinterpret) if right else ())

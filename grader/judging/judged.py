@@ -15,14 +15,14 @@ class Diagnosis:
 
     sentences: what was observed, first things first, one a line; general: the same without the numbers of a case. mistakes: a
     word for each, for counting; () where how Y comes about could not be followed. early: the first one may cause what the memory
-    check found, or explains all of it. astray: lines of the module whose addresses are wrong, and why.
+    check found, or explains all of it. stray: lines of the module whose addresses are wrong, and why.
     """
 
     sentences: str
     general: str = ""
     mistakes: tuple[str, ...] = ()
     early: bool = False
-    astray: tuple[tuple[int, str], ...] = ()
+    stray: tuple[tuple[int, str], ...] = ()
 
     @property
     def mistake(self) -> str:

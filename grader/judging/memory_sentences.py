@@ -35,7 +35,7 @@ def sentences(
     problems: Mapping[str, Problem],
     outcomes: Sequence[Outcome],
     function: str = "",
-    astray: Mapping[int, str] | None = None,
+    stray: Mapping[int, str] | None = None,
     right: bool = False,
     alike: bool = False,
 ) -> tuple[str, ...]:
@@ -43,7 +43,7 @@ def sentences(
 
     Hidden cases have no say: the memory test is about the others, which have every kind of end in them.
     function: the one that is being written, when what it calls is known to be right; then its line is told, not the helper's.
-    astray: lines whose addresses are known to be wrong, and why: neither a mask nor another offset helps there.
+    stray: lines whose addresses are known to be wrong, and why: neither a mask nor another offset helps there.
     right: whether Y is right in every case, so that nothing of what is loaded from outside was needed. alike: whether to tell also of
     programs that store the same number to an element, which does no harm but is work done twice.
     """
@@ -64,7 +64,7 @@ def sentences(
     for finding, cases in ordered[:MAX_SENTENCES]:
         count = len(set(cases))
         where = f"in `{cases[0]}`" + (f" and {count - 1} more" if count > 1 else "")
-        why = (astray or {}).get(finding.line or 0, "")
+        why = (stray or {}).get(finding.line or 0, "")
         texts.append(f"{_sentence(kernel, source, problems[cases[0]], finding, function, why, right=right)} ({where})")
     return tuple(texts)
 
@@ -78,13 +78,13 @@ def _causes(found: Said) -> Said:
     faults: dict[tuple[object, ...], set[str]] = {}
     for finding, _ in found.values():
         faults.setdefault((finding.line, finding.kind, finding.tensor), set()).add(finding.fault)
-    elsewhere = {"outside", "past", "gap", "beyond"}
+    outside = {"outside", "past", "gap", "beyond"}
     explained = {
         "beyond": {"past"},
         "gap": {"outside"},
-        "race": elsewhere,
-        "mixed": elsewhere,
-        "lanes": {"race", "mixed", *elsewhere},
+        "race": outside,
+        "mixed": outside,
+        "lanes": {"race", "mixed", *outside},
     }
     return {
         key: (finding, cases)
@@ -110,7 +110,7 @@ def _sentence(
     problem: Problem,
     finding: MemoryFinding,
     function: str,
-    astray: str,
+    stray: str,
     *,
     right: bool,
 ) -> str:
@@ -124,7 +124,7 @@ def _sentence(
         step = f"check what {helper} is passed" if masks_anything(source, helper) else f"{helper} has no mask"
         return f"{source.locate(line)}: {helper} {verb} {fact}; {step}"
     called = f"; called in {source.locate(finding.callers[0])}" if finding.callers and not function else ""
-    meant = replace(finding, meant=()) if astray else finding  # a wrong place does not run over the end of a row
+    meant = replace(finding, meant=()) if stray else finding  # a wrong place does not run over the end of a row
     masked = has_mask(source, finding)
     fact, step = _fact(kernel, problem, meant, masked=masked)
     if right and _beside_index(kernel, finding):
@@ -134,18 +134,18 @@ def _sentence(
         mask = "its mask allows that, but" if masked else "there is no mask, and"
         step = f"{mask} Y is right without it: mask all that lies outside, or leave that load out"
     else:
-        step = _step(kernel, source, finding, step, astray)
+        step = _step(kernel, source, finding, step, stray)
     return f"{place}: {call_at(source, finding)} {verb} {'; '.join(filter(None, (fact, step)))}{called}"
 
 
-def _step(kernel: Launchable, source: KernelSource, finding: MemoryFinding, step: str, astray: str) -> str:
+def _step(kernel: Launchable, source: KernelSource, finding: MemoryFinding, step: str, stray: str) -> str:
     """What to do next; `step`: what the place outside suggests, which a mask, a block pointer or a wrong address may say better."""
     if finding.fault == "beyond" and (limit := _limit(kernel, finding)) and mask_stands_still(source, finding, limit):
         step = (
             f"its mask compares the same numbers with {limit} in every iteration, although the pointers advance: "
             f"compare them with what is left of {limit} in this iteration"
         )
-    step = f"{astray}: fix that first" if astray and step else step
+    step = f"{stray}: fix that first" if stray and step else step
     if "mask" in step and finding.fault in ("beyond", "past") and (kind := goes_by(source, finding)):
         axes = ", and name in boundary_check every axis that may run past its end" if kind == "block pointer" else ""
         return f"give the {kind} the tensor's own shape{axes}"
@@ -256,11 +256,11 @@ def _unmasked(
     limit = _limit(kernel, finding) or str(size)
     packed = " (8 elements share a word: element i is in word i // 8)" if limit.endswith(" // 8") else ""
     have = "none" if size == 0 else f"{size} {noun}{'s' if size != 1 else ''}"
-    turned = _turned(tensor, name, finding)
-    exchanged = "; if that is not intended, swap its strides" if turned else ""
+    exchanged_hint = _exchanged_hint(tensor, name, finding)
+    exchanged = "; if that is not intended, swap its strides" if exchanged_hint else ""
     if _indices(kernel) and limit == "K":  # whole blocks, which an index names
         return (
-            f"{noun} {index[d]} of {name}, which has {have}{turned}",
+            f"{noun} {index[d]} of {name}, which has {have}{exchanged_hint}",
             f"{limit} is whole blocks, so the {noun} itself is wrong, and a mask would only hide it: check the block's index that it is "
             f"made of{exchanged}",
         )
@@ -269,10 +269,10 @@ def _unmasked(
         if masked
         else f"mask it to {noun}s below {limit}"
     )
-    if turned and masked:
+    if exchanged_hint and masked:
         end = f"swap its strides, or, if that is intended, make its mask false for {noun}s from {limit} on"
         exchanged = ""
-    return f"{noun} {index[d]} of {name}, which has {have}{turned}", f"{end}{packed}{exchanged}"
+    return f"{noun} {index[d]} of {name}, which has {have}{exchanged_hint}", f"{end}{packed}{exchanged}"
 
 
 def _beyond_blocks(tensor: torch.Tensor, name: str, index: Sequence[int], d: int, *, masked: bool) -> tuple[str, str]:
@@ -305,10 +305,13 @@ def _misplaced(tensor: torch.Tensor, name: str, finding: MemoryFinding, *, maske
         fact = f"{_noun(tensor, beside)} {finding.index[beside]} of {of}: the tile begins outside"
         return fact, "check the tile's offset, the end of the loop and the grid"
     if finding.fault == "past":
-        side, turned = "before the first" if offset < 0 else "past the last", _turned(tensor, name, finding)
+        side, exchanged_hint = (
+            "before the first" if offset < 0 else "past the last",
+            _exchanged_hint(tensor, name, finding),
+        )
         return (
-            f"{side} element of {of}: the tile begins outside, element {offset} is accessed and {elements}{turned}",
-            f"check {'its strides, ' if turned else ''}the tile's offset, the end of the loop and the grid",
+            f"{side} element of {of}: the tile begins outside, element {offset} is accessed and {elements}{exchanged_hint}",
+            f"check {'its strides, ' if exchanged_hint else ''}the tile's offset, the end of the loop and the grid",
         )
     between = (
         f", which is between two rows (its strides are {strides})"
@@ -326,7 +329,7 @@ def _misplaced(tensor: torch.Tensor, name: str, finding: MemoryFinding, *, maske
     return f"element {offset} of {of}{between}", "check its mask, its offsets and its strides"
 
 
-def _turned(tensor: torch.Tensor, name: str, finding: MemoryFinding) -> str:
+def _exchanged_hint(tensor: torch.Tensor, name: str, finding: MemoryFinding) -> str:
     """That a tile lies across the tensor, which may be meant or be two strides exchanged."""
     own, steps = list(tensor.stride()), [abs(step) for step in finding.steps]
     return f" (the tile's rows run along {name}'s columns)" if tensor.dim() == 2 and steps == own[::-1] != own else ""

@@ -43,7 +43,7 @@ NOT_FOLLOWED = (
     "its slices of K do not widen the tolerance, because nobody could follow what each adds: they are more than the grader keeps, "
     "are not added as fp16, or are added to what was stored"
 )
-NOT_TOLD = (
+UNKNOWN_SHARE = (
     "its slices of K do not widen the tolerance, because the grader cannot tell which k each of them adds; "
     "load no more of X in a slice than its own k"
 )
@@ -93,7 +93,7 @@ def added(lab: Lab, problem: Problem, outcome: Outcome) -> Added | None:
             if not any(_fits(products.of(mask), record.place[own], record.value[own]) for mask in masks) and not all(
                 any(products.fit_some(record, part, by) for by in (part, alike)) for part, alike in _parts(record, own)
             ):
-                return Added(1, NOT_TOLD if products.coarse else NOT_ITS_SHARE)
+                return Added(1, UNKNOWN_SHARE if products.coarse else NOT_ITS_SHARE)
             whole += np.bincount(record.place[own][record.value[own] != 0], minlength=whole.size)
     except _TooMuch:
         return Added(1, NOT_FOLLOWED)

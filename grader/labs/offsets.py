@@ -56,10 +56,10 @@ def start(y: torch.Tensor, slices: int) -> torch.Tensor:
 def additions(y: torch.Tensor, again: torch.Tensor, slices: int) -> float | None:
     """How often Y is rounded, from the results of the first launch and of the second (`again`); None if too few elements tell."""
     q, begun = fair_shares(y, slices), start(y, slices).double()
-    told = (q > 0) & (begun != 0)
-    if int(told.sum()) < FEWEST:
+    usable = (q > 0) & (begun != 0)
+    if int(usable.sum()) < FEWEST:
         return None
-    off = ((again.double() - begun - y.double())[told] / q[told]).nan_to_num(math.inf, math.inf, math.inf).abs()
+    off = ((again.double() - begun - y.double())[usable] / q[usable]).nan_to_num(math.inf, math.inf, math.inf).abs()
     if float((off <= ADDED).double().mean()) < MOSTLY:
         return 1.0
     return 12 * float(off[off <= ADDED].clamp(max=FARTHEST).square().mean())

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from grader.pipeline.grading import Progress
     from grader.reporting.pictures import Picture
 
-ELSEWHERE = "check works in a notebook; in a terminal, `python -m grader grade FILE` gives the same answer."
+OUTSIDE_NOTEBOOK = "check works in a notebook; in a terminal, `python -m grader grade FILE` gives the same answer."
 
 
 class NotYet(Exception):
@@ -31,18 +31,18 @@ class NotYet(Exception):
         return [translated(str(self))]
 
 
-def inputs(elsewhere: str = ELSEWHERE) -> Sequence[str]:
+def inputs(outside: str = OUTSIDE_NOTEBOOK) -> Sequence[str]:
     """Every cell that was run, by its number. Raises NotYet with this sentence where no notebook runs."""
     shell = running_shell()
     if shell is None:
-        raise NotYet(elsewhere)
+        raise NotYet(outside)
     found: Sequence[str] = shell.history_manager.input_hist_raw
     return found
 
 
-def executed_kernel(lab: Lab, elsewhere: str = ELSEWHERE) -> KernelSource:
+def executed_kernel(lab: Lab, outside: str = OUTSIDE_NOTEBOOK) -> KernelSource:
     """The lab's kernel as the cells were run. Raises NotYet where there is none."""
-    source = read_executed(inputs(elsewhere), lab)
+    source = read_executed(inputs(outside), lab)
     if isinstance(source, Refusal):
         raise NotYet(sentence(source.message))
     return source

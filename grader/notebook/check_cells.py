@@ -136,8 +136,8 @@ def _check_step(notebook: str, name: str) -> None:
         return
     tries = _failures[notebook, name] = _failures.get((notebook, name), 0) + 1
     first, *rest = answer.sentences if tries >= TRIES_BEFORE_CODE else map(_without_advice, answer.sentences)
-    look = Remark(f"{answer.step.hint}.", "dim", folded="Where to look")
-    said = [marked("failed", f"{name}: {first}"), *(Remark(text, "cyan") for text in rest), look]
+    hint = Remark(f"{answer.step.hint}.", "dim", folded="Where to look")
+    said = [marked("failed", f"{name}: {first}"), *(Remark(text, "cyan") for text in rest), hint]
     display([*said, *printed(answer.printed), *notes()], grids(answer))
     raise NotYet(f"{answer.step.function} is not right yet: fix it, run its cell, then run this one again.")
 

@@ -1,6 +1,6 @@
 """Is a step right? Triton's front end reads its harness, the interpreter runs it once, and what came back is compared.
 
-Of a wrong step the earlier ones that it calls are checked too, and the first wrong one is what is told.
+If a step is wrong, the earlier steps that it calls are checked too, and the first wrong one is reported.
 """
 
 from __future__ import annotations

@@ -35,8 +35,8 @@ def _line(text: str) -> str:
 
 def _without_stop(text: str) -> tuple[int, int, str]:
     """As `_said`, of a sentence whose full stop is not in its entry."""
-    kept, left, said = _said(text.removesuffix("."))
-    return (kept, left, f"{said}。") if text.endswith(".") and said != text[:-1] else _said(text)
+    verbatim, left, said = _said(text.removesuffix("."))
+    return (verbatim, left, f"{said}。") if text.endswith(".") and said != text[:-1] else _said(text)
 
 
 @cache
@@ -50,7 +50,7 @@ def _said(text: str) -> tuple[int, int, str]:
 
 def _filled(parts: dict[str, str], chinese: str) -> tuple[int, int, str]:
     said = {name: _said(part) if name.endswith("_") else (len(part), 0, part) for name, part in parts.items()}
-    left = sum(kept for kept, _, _ in said.values())
+    left = sum(verbatim for verbatim, _, _ in said.values())
     return left, sum(map(len, parts.values())), chinese.format(**{name: text for name, (_, _, text) in said.items()})
 
 

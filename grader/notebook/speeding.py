@@ -30,8 +30,8 @@ def predict(lab_id: str, speed: str, number: object) -> None:
         raise NotYet(f"a prediction is one number, such as 64; this is {str(number)[:40]!r}. {step.question}")
     before = _guesses.get((lab_id, speed))
     if before is not None and before.first is not None:
-        kept = f"You have seen the answer, so your first prediction, {shown(before.value)}, stays."
-        display([Remark(kept, "dim")] if before.value != number else [Remark(f"Noted: {shown(number)}.", "dim")])
+        notice = f"You have seen the answer, so your first prediction, {shown(before.value)}, stays."
+        display([Remark(notice, "dim")] if before.value != number else [Remark(f"Noted: {shown(number)}.", "dim")])
         return
     _guesses[lab_id, speed] = Guess(number)
     display([Remark(f"Noted: {shown(number)}.", "dim")])

@@ -8,7 +8,7 @@ from grader.reporting.compact import Remark
 from grader.reporting.inline import Inline
 from grader.unusable import Unusable
 
-ELSEWHERE = "submit works in a notebook; in a terminal, `lab submit LAB` does the same."
+OUTSIDE_NOTEBOOK = "submit works in a notebook; in a terminal, `lab submit LAB` does the same."
 
 
 def submit(lab_id: str, *, profile: bool = False) -> None:
@@ -18,7 +18,7 @@ def submit(lab_id: str, *, profile: bool = False) -> None:
     """
     if grading_by_nbgrader():
         return
-    source = executed_kernel(lab_named(lab_id), ELSEWHERE)
+    source = executed_kernel(lab_named(lab_id), OUTSIDE_NOTEBOOK)
     output = Output()
     try:
         client = Client()

@@ -228,7 +228,7 @@ def _grade_on_cpu(
     options: GradeOptions,
     seed: int,
     listen: Listener,
-    kept: dict[str, KernelBundle],
+    bundles: dict[str, KernelBundle],
 ) -> dict[str, LabReport]:
     """Grades one lab after the other; a lab is judged while the next one is built. torch is not used before the first is built."""
     with ThreadPoolExecutor(max_workers=1) as judges, ExitStack() as until_judged:
@@ -237,7 +237,7 @@ def _grade_on_cpu(
             source = submission.labs[lab.id]
             bundle = build_lab(lab, source, options.building, listen)
             if isinstance(bundle, KernelBundle):
-                kept[lab.id] = bundle
+                bundles[lab.id] = bundle
             if not reports:
                 until_judged.enter_context(one_thread())
             built = built_or_refused(lab, source, bundle, seed, gpu=False)

@@ -29,13 +29,13 @@ def latest(executed: Sequence[Statement]) -> list[Statement]:
                 replaced_at[name] = at
                 if makes_values(statement.node):
                     values_at[name] = at
-    kept = [
+    selected = [
         (min((slot[name] for name in statement.binds), default=_beside(statement, slot, values_at, at)), at, statement)
         for at, statement in enumerate(executed)
         if any(at >= replaced_at.get(name, 0) for name in statement.binds)
         or (not statement.binds and all(at >= values_at.get(name, 0) for name in statement.needs))
     ]
-    ordered = [statement for _, _, statement in sorted(kept, key=lambda entry: entry[:2])]
+    ordered = [statement for _, _, statement in sorted(selected, key=lambda entry: entry[:2])]
     return _after_their_needs(ordered)
 
 

@@ -220,17 +220,17 @@ def _without_magics(source: str) -> str:
     lines = source.replace("\r\n", "\n").replace("\r", "\n").split("\n")
     if _cell_magic(source):
         return "\n" * max(0, len(lines) - 1)
-    kept: list[str] = []
+    rows: list[str] = []
     depth = 0  # of open brackets, in which a leading % is Python's modulo
     for line in lines:
         stripped = line.lstrip()
         magic = MAGIC.match(stripped)
-        continues = depth > 0 or (bool(kept) and kept[-1].endswith("\\"))
+        continues = depth > 0 or (bool(rows) and rows[-1].endswith("\\"))
         # an indented block is made of a statement
         nothing = f"{line[: len(line) - len(stripped)]}pass" if stripped != line else ""
-        kept.append(nothing if magic and not continues else line)
-        depth += sum(kept[-1].count(bracket) for bracket in "([{") - sum(kept[-1].count(bracket) for bracket in ")]}")
-    return "\n".join(kept)
+        rows.append(nothing if magic and not continues else line)
+        depth += sum(rows[-1].count(bracket) for bracket in "([{") - sum(rows[-1].count(bracket) for bracket in ")]}")
+    return "\n".join(rows)
 
 
 def _long_numbers(source: str, tree: ast.Module) -> Iterator[tuple[int, int]]:

@@ -23,7 +23,7 @@ def with_work_in_other_folders(submission: Submission, labs: Sequence[Lab]) -> S
     Raises UnusablePath where nothing here was begun and something there was.
     """
     stubs = [lab for lab in labs if not begun(submission.labs.get(lab.id))]
-    found = {lab.id: place for lab in stubs if (place := _elsewhere(submission.path, lab))}
+    found = {lab.id: place for lab in stubs if (place := _in_other_folder(submission.path, lab))}
     if not found:
         return submission
     lab = next(lab for lab in stubs if lab.id in found)
@@ -41,7 +41,7 @@ def with_work_in_other_folders(submission: Submission, labs: Sequence[Lab]) -> S
     return replace(submission, labs={**submission.labs, **pointed})
 
 
-def _elsewhere(path: Path, lab: Lab) -> Path | None:
+def _in_other_folder(path: Path, lab: Lab) -> Path | None:
     """The file of another handed-out folder in which the lab was begun, as a path like the one that was given."""
     here = (path.parent if path.is_file() else path).resolve()
     for place in PLACES:

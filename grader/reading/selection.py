@@ -148,11 +148,11 @@ def with_changes(
     """
     binders, own = _by_name(everything), set(map(id, selected))
     taken = {index for index, statement in enumerate(everything) if id(statement) in own}
-    kept = {name for statement in selected if makes_values(statement.node) for name in statement.binds}
+    names = {name for statement in selected if makes_values(statement.node) for name in statement.binds}
     asked, left_out = set(taken), list[tuple[Statement, str]]()
     for _ in range(MOST_ROUNDS):
-        before = len(kept)
-        for index in _mentioning(everything, kept, apart):
+        before = len(names)
+        for index in _mentioning(everything, names, apart):
             if index in asked or len(left_out) == MOST_LEFT_OUT:
                 continue
             asked.add(index)
@@ -161,21 +161,21 @@ def with_changes(
                 left_out.append((everything[index], why))
                 continue
             taken |= more
-            kept |= {name for one in more if makes_values(everything[one].node) for name in everything[one].binds}
-        if len(kept) == before:
+            names |= {name for one in more if makes_values(everything[one].node) for name in everything[one].binds}
+        if len(names) == before:
             break
     return [everything[index] for index in sorted(taken)], left_out
 
 
-def _mentioning(everything: Sequence[Statement], kept: set[str], apart: Collection[str]) -> Iterator[int]:
+def _mentioning(everything: Sequence[Statement], names: set[str], apart: Collection[str]) -> Iterator[int]:
     """The statements that mention one of some names; functions that do join the names, since they do something where they are called."""
     for index, statement in enumerate(everything):
         node = statement.node
-        if kept.isdisjoint(statement.needs) or not statement.binds.isdisjoint(apart) or _is_main(node):
+        if names.isdisjoint(statement.needs) or not statement.binds.isdisjoint(apart) or _is_main(node):
             continue
         if isinstance(node, ast.FunctionDef | ast.ClassDef):
-            kept |= statement.binds
-        if not isinstance(node, ast.FunctionDef | ast.ClassDef) or _decorated_by(node, kept):
+            names |= statement.binds
+        if not isinstance(node, ast.FunctionDef | ast.ClassDef) or _decorated_by(node, names):
             yield index
 
 

@@ -66,16 +66,16 @@ def causes(tests: Sequence[TestResult]) -> tuple[Cause, ...]:
     wrong = failing(tests)
     memory = next((test for test in tests if test.kind == "memory" and test.status in ("failed", "error")), None)
     seen = memory is not None and bool(memory.metrics.get("seen"))
-    told = [test for test in wrong if seen and not _named(test) and SEEN_BY_MEMORY in test.message]
+    covered = [test for test in wrong if seen and not _named(test) and SEEN_BY_MEMORY in test.message]
     builds: dict[str, str] = {}  # for several GPUs with the same message once
     for test in tests:
         if test.kind == "build" and test.status in ("failed", "error"):
             builds.setdefault(test.message, test.name)
     found = [(BUILD, Cause(0, (message,), name)) for message, name in builds.items()]
     if memory is not None:
-        stray = Cause(0, tuple(memory.message.splitlines()), memory.name, tuple(test.name for test in told))
+        stray = Cause(0, tuple(memory.message.splitlines()), memory.name, tuple(test.name for test in covered))
         found.append((SEEN if seen else UNSEEN, stray))
-    found += _grouped([test for test in wrong if test not in told])
+    found += _grouped([test for test in wrong if test not in covered])
     ordered = [cause for _, cause in sorted(found, key=lambda one: one[0])]
     return tuple(replace(cause, number=number, of=len(wrong)) for number, cause in enumerate(ordered, 1))
 

@@ -92,7 +92,7 @@ class Lines:
         self._console, self._publish = console, publish
         self._seen: dict[str, set[str]] = {}
         self._first: dict[str, str] = {}
-        self._told = self._page_told = False
+        self._announced = self._page_announced = False
         self._lock = threading.Lock()
 
     def _say(self, lab_id: str, text: str, style: str = "") -> None:
@@ -100,8 +100,8 @@ class Lines:
         self._console.print(line, soft_wrap=True)
 
     def ready(self, labs: Sequence[str]) -> None:
-        if not self._told:
-            self._told = True
+        if not self._announced:
+            self._announced = True
             self._say("", "watching; save a file to grade it again, Ctrl-C stops", "dim")
 
     def unusable(self, message: str) -> None:
@@ -147,6 +147,6 @@ class Lines:
     def whole(self, report: Report) -> None:
         """Publishes a report, and says where the page is, once."""
         path = self._publish(report)
-        if path and not self._page_told:
-            self._page_told = True
+        if path and not self._page_announced:
+            self._page_announced = True
             self._say("", f"report with pictures: {path} (it reloads itself)", "dim")

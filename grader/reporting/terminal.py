@@ -202,7 +202,7 @@ def next_step(report: Report, *, beside: bool = False, hidden: bool = False) -> 
         _to_fix(report, beside=beside)
         or _to_begin(report)
         or _to_speed_up(report)
-        or _to_grade_elsewhere(report)
+        or _to_grade_on_other_machine(report)
         or ("every case that is shown passes; hidden cases count too" if hidden else "")
         or (
             "everything that can be graded here is right; grade on a GPU for the speed points"
@@ -222,7 +222,7 @@ def _to_fix(report: Report, *, beside: bool) -> str:
     return ""
 
 
-def _to_grade_elsewhere(report: Report) -> str:
+def _to_grade_on_other_machine(report: Report) -> str:
     """That nothing was graded yet, or that none of a kernel's cases runs on this machine, which says nothing of whether it is right."""
     for lab in report.labs.values():
         if lab.status == "not_graded":

@@ -46,10 +46,10 @@ def encodable(text: str) -> str:
     return SURROGATE.sub(lambda found: _escape(found[0]), text)
 
 
-def _written_out(text: str, kept: str) -> str:
+def _written_out(text: str, allowed: str) -> str:
     if text.isprintable():
         return text
-    return "".join(one if one.isprintable() or one in kept or _is_space(one) else _escape(one) for one in text)
+    return "".join(one if one.isprintable() or one in allowed or _is_space(one) else _escape(one) for one in text)
 
 
 def _is_space(character: str) -> bool:

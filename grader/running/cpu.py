@@ -100,6 +100,8 @@ def interpret(
     Those of hidden cases must be the last: what they take is missing to whatever comes after them. Configs of which the interpreter sees
     no difference, such as other numbers of warps or stages, have one launch of a case together, if it runs to its end. When a launch
     does not finish in time, no other begins until those that were running have ended: they may not, either.
+
+    Not split: the queue, the limits and the threads of one call share their state.
     """
     waiting = list(range(len(pairs)))
     seen = [_seen(bundle, pair) for pair in pairs]

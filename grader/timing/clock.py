@@ -139,10 +139,10 @@ class _CaseTiming:
             gpu_seconds=budget.spent_here,
         )
 
-    def _load(self, config: Config, kept_replay: int = -1) -> Candidate:
+    def _load(self, config: Config, checked_replay: int = -1) -> Candidate:
         binary = self.bundle.binary(self.stage.case.name, config.index, self.capability)
         assert binary is not None
-        return Candidate(self.stage, self.baseline, self.bundle, config, driver.load(binary), kept_replay)
+        return Candidate(self.stage, self.baseline, self.bundle, config, driver.load(binary), checked_replay)
 
     def _tune(self) -> None:
         """Times each config for a moment."""
@@ -207,11 +207,11 @@ def explain(candidate: Candidate, evidence: Evidence) -> str:
 
 def _in_full(stage: Stage, candidate: Candidate) -> str:
     """Checks the kept replay element by element, and the errors of all replays together; "" or what is wrong."""
-    kept = candidate.kept
-    assert kept is not None
-    assert kept.outputs is not None
-    for launch, y in enumerate(kept.outputs):
-        finding = stage.check(kept.draw, launch, y, candidate.roundings)
+    evidence = candidate.evidence
+    assert evidence is not None
+    assert evidence.outputs is not None
+    for launch, y in enumerate(evidence.outputs):
+        finding = stage.check(evidence.draw, launch, y, candidate.roundings)
         if not finding.ok:
             return f"{candidate.config} after timing: {finding.message}"
     squares = candidate.mean_squares

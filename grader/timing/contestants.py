@@ -112,7 +112,7 @@ class Baseline:
 class Candidate:
     """One config's kernel on one case. A replay whose outputs or memory are wrong raises FaultyRun.
 
-    `kept_replay`: the number of the replay whose evidence, outputs included, is kept for a full check.
+    `checked_replay`: the number of the replay whose evidence, outputs included, is kept for a full check.
     """
 
     def __init__(
@@ -122,7 +122,7 @@ class Candidate:
         bundle: KernelBundle,
         config: Config,
         kernel: driver.LoadedKernel,
-        kept_replay: int = -1,
+        checked_replay: int = -1,
     ) -> None:
         self.stage, self.baseline, self.config, self.kernel = stage, baseline, config, kernel
         self.launch = bundle.launches[stage.case.name, config.index]
@@ -134,8 +134,8 @@ class Candidate:
         self.scratch = torch.zeros(
             max(1, stage.case.launches * self.scratch_step), dtype=torch.uint8, device=stage.device
         )
-        self.kept_replay = kept_replay
-        self.kept: Evidence | None = None
+        self.checked_replay = checked_replay
+        self.evidence: Evidence | None = None
         self.mean_squares: list[float] = []
         self._under_way: tuple[PendingCheck, driver.LaunchGraph] | None = None
 
@@ -202,13 +202,13 @@ class Candidate:
         if self._under_way is None:
             return
         (pending, graph), self._under_way = self._under_way, None
-        keep = len(self.mean_squares) == self.kept_replay
+        keep = len(self.mean_squares) == self.checked_replay
         evidence = self.stage.finish_check(pending, keep=keep)
         graph.close()
         if evidence.fault:
             raise FaultyRun(evidence)
         if keep:
-            self.kept = evidence
+            self.evidence = evidence
         self.mean_squares.append(evidence.mean_square)
 
     def run_first(self, launches: int) -> float:

@@ -103,7 +103,7 @@ check("dds", step="find")
 # %% solution="dds_step_gather"
 @triton.jit
 def load_x_tile(x_ptr, col_indices_ptr, b, rows, M, stride_xm, stride_xk, BLOCK: tl.constexpr):
-    """The columns of x that block b meets: fp16 [len(rows), BLOCK], with zeros for rows from M on."""
+    """The columns of x that block b is multiplied by: fp16 [len(rows), BLOCK], with zeros for rows from M on."""
     ### BEGIN SOLUTION
     columns = tl.load(col_indices_ptr + b) * BLOCK + tl.arange(0, BLOCK)
     x_ptrs = x_ptr + rows[:, None] * stride_xm + columns[None, :] * stride_xk
@@ -329,7 +329,7 @@ show_warp("dds")
 # @speed dds: order
 
 # %% [markdown] lang="zh"
-# ### 提速第 1 步：谁和谁同时运行
+# ### 加速第 1 步：谁和谁同时运行
 #
 # 程序按编号的顺序启动。如果相邻的程序读取 $X$ 的相同几行，其中一个取来的数据，其余的就能在 L2 里找到。
 # kernel 的 docstring 给出了这样一种顺序；另一种顺序则很容易无意中写出来。如果 GPU 的 L2 装得下整个 $X$，计时几乎看不出差别；
@@ -355,7 +355,7 @@ check("dds", speed="order")
 # @speed dds: tiles
 
 # %% [markdown] lang="zh"
-# ### 提速第 2 步：更高的 tile
+# ### 加速第 2 步：更高的 tile
 #
 # 每个行 tile 都要与块行里的所有块相乘，所以有多少个行 tile，同一个块就要被多少个程序读取。
 #
@@ -380,7 +380,7 @@ check("dds", speed="tiles")
 # @speed dds: pipelined
 
 # %% [markdown] lang="zh"
-# ### 提速第 3 步：提前读取
+# ### 加速第 3 步：提前读取
 #
 # `num_stages=1` 时，每一轮循环都是发出读取 tile 的请求，然后等待。取更大的值，Triton 就会在共享内存里留出几轮的空间，
 # 一边乘当前的 tile，一边去取后面的 tile。
@@ -406,7 +406,7 @@ check("dds", speed="pipelined")
 # @speed dds: prefetch
 
 # %% [markdown] lang="zh"
-# ### 提速第 4 步：提前一轮读列号
+# ### 加速第 4 步：提前一轮读列号
 #
 # 一轮循环需要 $X$ 的哪个 tile，由列号决定，而列号本身也要读取。Triton 只有拿到列号，才能提前去取 tile。
 # 所以要在这一轮就读好下一个块的列号，带到下一轮去用。

@@ -7,7 +7,7 @@
 #
 # - The weight is int4 as in W4A16, eight to a word, but **unsigned**: $q$ is 0 to 15.
 # - In each column, neighbours along $K$, mostly 128 of them, are a **group**: they share a **scale** $s$ and a **zero point**.
-# - Zero points are packed too, eight columns to a word, and stored **less one**.
+# - Zero points are packed too, eight columns to a word, and stored **minus one**.
 #
 # Thousands of quantised models are published in this format. At the end your layer loads a state dict in it.
 
@@ -312,7 +312,7 @@ for group_size in (-1, 128, 32):
 #
 # A layer of a checkpoint has these names. `load_state_dict` is all it takes; `g_idx`, which names the group of each $k$, must be the
 # plain order (checkpoints "with act-order" have another, and the layer says so). There are two formats with these names and shapes:
-# `gptq` stores a zero point less one, `gptq_v2` as it is. The checkpoint's `quantize_config.json` says which one it is; pass it as
+# `gptq` stores a zero point minus one, `gptq_v2` as it is. The checkpoint's `quantize_config.json` says which one it is; pass it as
 # `checkpoint_format`, and the layer rejects what it would read wrongly:
 
 # %% [markdown] lang="zh"
@@ -367,7 +367,7 @@ print("the same output:", torch.equal(loaded(x), layer(x)))
 # @speed gptq: words
 
 # %% [markdown] lang="zh"
-# ### 提速第 1 步：整字读取
+# ### 加速第 1 步：整字读取
 #
 # 八个权重共用一个字。如果 kernel 像公开发表的那样，为每个权重各读一次，同一个字就要读八次。
 # 请读 `[BLOCK_K // 8, BLOCK_N]` 个字，在寄存器里拆开。如果一个 tile 沿 $K$ 完全落在一组里，每列只需要一个 scale 和一个零点，公开发表的 kernel 就是这样做的；
@@ -394,7 +394,7 @@ check("gptq", speed="words")
 # @speed gptq: zeros
 
 # %% [markdown] lang="zh"
-# ### 提速第 2 步：先做整数减法
+# ### 加速第 2 步：先做整数减法
 #
 # $q\,s - (z + 1)\,s$ 要把 $q$ 和零点都转换、都乘一遍，再相减；公开发表的 kernel 就是这样做的，用的是 fp16：每个乘积、每次相减都要舍入；用 fp32 不丢位，但指令多一倍。$(q - (z + 1))\,s$ 先做整数减法，这是精确的，
 # 剩下的用 fp16 就够：一次整数转换、一次乘法。
@@ -420,7 +420,7 @@ check("gptq", speed="zeros")
 # @speed gptq: groups
 
 # %% [markdown] lang="zh"
-# ### 提速第 3 步：把 scale 乘到和上
+# ### 加速第 3 步：把 scale 乘到和上
 #
 # 如果一个 tile 沿 $K$ 完全落在一组里，同一列的所有乘积都以 scale 为公因子。不必给每个权重乘 scale，用 fp32 把和乘上 scale 就够了：
 # 乘法更少，也没有权重被舍入。
@@ -449,7 +449,7 @@ check("gptq", speed="groups")
 # @speed gptq: registers
 
 # %% [markdown] lang="zh"
-# ### 提速第 4 步：操作数的顺序
+# ### 加速第 4 步：操作数的顺序
 #
 # 与 W4A16 相同：wgmma 的第一个操作数可以来自寄存器，第二个只能来自共享内存。让权重在前，$Y^T = W X^T$，每个线程只拆它自己要乘的那些半字节。
 # 在 fp16 里，位模式 `0x6400 + u` 就是 $1024 + u$。把零点放进 $u$，一次减法就处理了两个权重。
@@ -480,7 +480,7 @@ check("gptq", speed="registers")
 # @speed gptq: slices
 
 # %% [markdown] lang="zh"
-# ### 提速第 5 步：只有一个 token，不用原子操作
+# ### 加速第 5 步：只有一个 token，不用原子操作
 #
 # 只有一个 token 时，64 列宽的 tile 太少，不够 132 个 SM 分；而 `SPLIT_K` 要先把 $Y$ 清零，再用原子操作累加。改由**一个**程序里的各个 warp 来分担 $K$。
 # tile 的一段比 tile 短，所以即使 tile 跨了几组，一段也可以落在一组里。

@@ -389,7 +389,7 @@ curves({"pruned": pruned, f"and trained for {recipe.steps} steps": retrained}, "
 # `python -m bench encoder` does the same on a GPU, and `python -m bench decoder` times one decoder layer of a 7 B model with every
 # lab's layer. Before you run the cells, predict: where does quantising save time, where memory, and where neither?
 # `docs/benchmarks.md` says why the numbers may differ from the lecture's. "Distance" is $\|Y' - Y\| / \|Y\|$ of the outputs. The
-# model of the second table has relative positions in its attention, whose biases take much memory.
+# model of the second table has relative positions in its attention, whose biases take a lot of memory.
 
 # %% [markdown] lang="zh"
 # ## 8. 整个模型

@@ -204,7 +204,7 @@ check("opening", step="add")
 # %% [markdown]
 # #### When it is wrong
 #
-# 1. Read the first sentence: it names the line. The check shows what came back beside what was expected, wrong elements on red.
+# 1. Read the first sentence: it names the line. The check shows what came back beside what was expected, wrong elements in red.
 # 2. Say what the wrong elements have in common: one row, one tile, the last column, every eighth? That is most of the answer.
 # 3. Put `print("at", at)` into the function and run the check again: it shows what program 0 held, up to 40 lines. Prints cost nothing.
 # 4. `show_values("opening", step="add")` shows numbers: got, expected, difference.
@@ -578,7 +578,7 @@ print(f"largest difference: {float((inside - outside).abs().max()):.0e}, which i
 # ## 5. Four bits: eight weights to a word
 #
 # PyTorch has a dtype `torch.int4`, but no operations on it. So eight neighbours along $K$ share one int32 word, the first in the
-# lowest four bits. Four bits hold 16 patterns, and they stand for $-8$ to $7$: a pattern above 7 means *minus 16*.
+# lowest four bits. Four bits hold 16 patterns, and they stand for $-8$ to $7$: a pattern above 7 stands for its value minus 16.
 
 # %% [markdown] lang="zh"
 # ## 5. 四位：八个权重拼成一个 32 位字
@@ -721,7 +721,7 @@ check("opening", step="bsr")
 # ### Warm-up 10: the product
 #
 # 1. *Which tile?* The grid has one axis here, and counts tiles row by row. With `tiles_n = tl.cdiv(N, BLOCK_N)` tiles in a row of
-#    tiles, program `pid` has the row of tiles `pid // tiles_n` and the column of tiles `pid % tiles_n`. From them, `rows` and `columns`.
+#    tiles, program `pid` computes the tile in tile row `pid // tiles_n` and tile column `pid % tiles_n`. These give `rows` and `columns`.
 # 2. *The sum* begins as `tl.zeros((BLOCK_M, BLOCK_N), dtype=tl.float32)`.
 # 3. *The loop* has `depth = k + tl.arange(0, BLOCK_K)`. The tile of $X$ is `load_tile` with `rows` and `depth`. The tile of $W$ must be
 #    `[BLOCK_K, BLOCK_N]`, and $W$ is stored as $[N, K]$: element $(k, n)$ of its transpose lies at `k + n * K`, so the

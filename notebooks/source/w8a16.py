@@ -102,7 +102,7 @@ pictures.quantisation(row, float(row.abs().max() / 127), bits=8, name="one outpu
 #
 # An article says (`claims.ipynb` names it, and tests its claim): tensor cores multiply fp16 by fp16 and int8 by int8, and never fp16
 # by int8; so W8A8 is accelerated and W8A16 is not. The first half is true. `tl.dot(x, q)` with an fp16 `x` and an int8 `q` does not
-# compile, so the weight must become fp16 in the kernel, and the products are then those of fp16, no faster.
+# compile, so the weight must become fp16 in the kernel, and the products then run at fp16 speed.
 #
 # But with few tokens it is not the products that take time. The next cell computes this, with the peaks of an H200,
 # @bench{bytes_per_second / 1e12:.1f} TB/s and @bench{fp16_per_second / 1e12:.0f} TFLOP/s in fp16:
@@ -126,7 +126,7 @@ for M in (1, 16, 64, 256, 512, 4096):
     print(f"M = {M:4}: fp16 at least {1e6 * fp16:6.1f} us, W8A16 at least {1e6 * int8:6.1f} us, at most {fp16 / int8:.2f} times as fast")
 
 # %% [markdown]
-# What is gained is **bytes**. At $M = 1$ that is about half of fp16's time at best (cuBLAS fp16 takes
+# What is gained is **bytes**. At $M = 1$ the time is at best about half of fp16's (cuBLAS fp16 takes
 # @bench{cublas_us("w4a16", "m1_n4096_k4096"):.1f} us there); with hundreds of tokens nothing is gained, and the conversion comes on top. So the article is right about products, and wrong about a model that writes one token at a time.
 #
 # Half of the *memory* is saved in any case, however many tokens there are.
@@ -397,9 +397,9 @@ check("w8a16", step="one")
 # each timed on an H200:
 #
 # 1. **Naive**: one tile for all sizes, `tl.dot`. With one token it multiplies empty rows, and only 64 programs read the whole weight.
-# 2. **GEMV**: for one token the product element by element and one sum along $K$, with few columns per program, so that there are enough programs.
+# 2. **GEMV**: for one token an elementwise product and one sum along $K$, with few columns per program, so that there are enough programs.
 #    By itself this was slower than the naive kernel: each iteration waits for its few bytes.
-# 3. **Wide loads**: neighbours along $K$ in one thread, 16 bytes a load, several tiles in flight.
+# 3. **Wide loads**: neighbours along $K$ in one thread, 16 bytes per load, several tiles in flight.
 # 4. **Split-K**: with a few tokens `tl.dot` pays again; `SPLIT_K` programs share a tile of $Y$, each takes a part of $K$, atomics join them.
 # 5. **One kernel for all $M$**: the weight first, `tl.dot(w, x)`, unpacked by bits in the registers that multiply it; tall tiles for many tokens.
 #    The autotuner chooses among the forms.
@@ -442,7 +442,7 @@ check("w8a16", step="one")
 # @speed w8a16: one
 
 # %% [markdown] lang="zh"
-# ### 提速第 1 步：只有一个 token 时，另用一种形式
+# ### 加速第 1 步：只有一个 token 时，另用一种形式
 #
 # 现在的 kernel，tile 宽 64 列，一共 64 个程序，而 H200 有 132 个 SM。`multiply_one` 展示了另一种形式，用于 `BLOCK_M == 1`：逐元素相乘，不用 `tl.dot`。在循环里先不求和：把各轮的乘积留在一个 fp32 的 tile 里，
 # 循环之后再求一次和；并用 `tl.range(..., num_stages=4)` 让读取提前发出：没有 `tl.dot` 的循环不会自动这样做。
@@ -467,7 +467,7 @@ check("w8a16", speed="one")
 # @speed w8a16: split
 
 # %% [markdown] lang="zh"
-# ### 提速第 2 步：有几个 token 时，切开 K
+# ### 加速第 2 步：有几个 token 时，切开 K
 #
 # 有 16 个 token 时，`tl.dot` 又划算了，只要 tile 是 16 行而不是 64 行。这样 tile 太少：让 `SPLIT_K` 个程序共同负责一个。
 #
@@ -489,12 +489,12 @@ check("w8a16", speed="split")
 # wgmma may take its first operand from registers, its second only from shared memory. The converted weight has twice the bytes of the stored one,
 # and as the second operand it is written to shared memory in every iteration.
 #
-# In that operand lane t of a warp holds two neighbours along k of row t // 4, as drawn in step 5 of `w4a16.ipynb`: here two bytes, a weight each.
+# In that operand lane t of a warp holds two neighbours along k of row t // 4, as drawn in step 5 of `w4a16.ipynb`: here two bytes, one weight each.
 #
 # @speed w8a16: registers
 
 # %% [markdown] lang="zh"
-# ### 提速第 3 步：token 多时，把权重放在前面
+# ### 加速第 3 步：token 多时，把权重放在前面
 #
 # wgmma 的第一个操作数可以来自寄存器，第二个只能来自共享内存。转换后的权重，字节数是存储时的两倍；作为第二个操作数，每轮循环都要写进共享内存。
 #

@@ -531,7 +531,7 @@ show_order("w8a8", gpu="T4", order=swizzle_tile)
 # @speed w8a8: epilogue
 
 # %% [markdown] lang="zh"
-# ### 提速第 1 步：scale 移出循环
+# ### 加速第 1 步：scale 移出循环
 #
 # 两个 scale 沿 $K$ 都是常数，所以不必去乘部分和。让累加器保持 int32，在循环之后只反量化一次。
 # 看上去收益很大：预测一下能省掉多少工作。不过，只要循环里还有别的东西更慢，计时上的收益就没有这么大。
@@ -556,7 +556,7 @@ check("w8a8", speed="epilogue")
 # @speed w8a8: reciprocal
 
 # %% [markdown] lang="zh"
-# ### 提速第 2 步：循环里不做除法
+# ### 加速第 2 步：循环里不做除法
 #
 # 那个更慢的东西就是除法。除了最后一位可能不同，$x / s$ 就是 $x \cdot (1/s)$，而 $1/s$ 对整行都一样。
 #
@@ -583,7 +583,7 @@ check("w8a8", speed="reciprocal")
 # @speed w8a8: rounding
 
 # %% [markdown] lang="zh"
-# ### 提速第 3 步：便宜的取整
+# ### 加速第 3 步：便宜的取整
 #
 # `tl.floor` 和到 int8 的转换，速率只有乘加的几分之一。有一个更便宜的办法：加上 $1.5 \cdot 2^{23}$。这么大的 fp32 数已经没有位可以表示小数，
 # 所以加法本身就完成了就近取整，结果的最低字节**就是**那个整数。钳位要在加之前对 $x/s$ 做，那时 -128 和 127 才有意义。
@@ -610,7 +610,7 @@ check("w8a8", speed="rounding")
 # @speed w8a8: tiles
 
 # %% [markdown] lang="zh"
-# ### 提速第 4 步：宽的 tile
+# ### 加速第 4 步：宽的 tile
 #
 # $X$ 的一个值，凡是用到它所在行的程序都要重新量化一遍，列方向有几个 tile，就有几个这样的程序。tile 越宽，这样的程序越少；
 # 但它的和必须放得进寄存器。
@@ -636,7 +636,7 @@ check("w8a8", speed="tiles")
 # @speed w8a8: rows
 
 # %% [markdown] lang="zh"
-# ### 提速第 5 步：token 很少时，谁来凑够行数？
+# ### 加速第 5 步：token 很少时，谁来凑够行数？
 #
 # wgmma 是 Hopper 的矩阵指令，它的第一个操作数至少有 64 行。只有 16 个 token 时，$X$ 没有这么多行。$Y^\top = W X^\top$：权重有。
 #
@@ -663,7 +663,7 @@ check("w8a8", speed="rows")
 # @speed w8a8: split
 
 # %% [markdown] lang="zh"
-# ### 提速第 6 步：token 很少时，让每个 SM 都有活干
+# ### 加速第 6 步：token 很少时，让每个 SM 都有活干
 #
 # 只有 16 个 token 时，$Y$ 的 tile 很少，GPU 大部分都闲着。让 `SPLIT_K` 个程序共用一个 tile，各算 $K$ 的一段，再用
 # `tl.atomic_add(ptrs, y, mask=...)` 加到一起。这时 $Y$ 传进来就已清零，清零的时间也计入。`SPLIT_K` 为 1 时不会清零，所以那种情况保留普通的 store：

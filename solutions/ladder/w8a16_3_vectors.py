@@ -1,7 +1,7 @@
-"""W8A16, step 3: sixteen bytes a load, four tiles in flight, one sum among threads at the very end.
+"""W8A16, step 3: sixteen bytes per load, four tiles in flight, one sum among threads at the very end.
 
 Changes: the tile is deep and narrow, so that a thread's share is neighbours along K, which are neighbours in memory; products
-are kept where they were made and added up once, behind the loop; and the loads of the next turns are asked for ahead.
+stay in the thread that computed them and are summed once, after the loop; and the loads of the next iterations are issued early.
 Predicted: with 1 token about three times as fast as step 2, since a load brings four times as much and none is waited for. With
 more tokens still far behind.
 Measured, microseconds, cuBLAS fp16 in brackets: 1 token 8.236 (12.81); 16 75.77 (12.98); 512 2264 (25.34).

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tests.language.table import elementwise, whole
+from tests.language.cases import elementwise, whole
 
 FLOATS = ("fp16", "bf16", "fp32")
 FAST = "a GPU approximates it, and Triton takes the fast form"

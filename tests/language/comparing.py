@@ -7,7 +7,7 @@ from pathlib import Path
 
 import numpy as np
 
-from tests.language.table import Case, kind_of
+from tests.language.cases import Case, kind_of
 
 HERE = Path(__file__).parent
 

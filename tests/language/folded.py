@@ -16,8 +16,8 @@ import tempfile
 from pathlib import Path
 from types import ModuleType
 
+from tests.language.cases import HEADER
 from tests.language.run import interpreted
-from tests.language.table import HEADER
 
 START = "zero = tl.program_id(0) * 0\n"
 """A number that the compiler does not know before LLVM multiplies it."""

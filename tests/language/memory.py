@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tests.language.table import whole
+from tests.language.cases import whole
 
 TILE = "i = tl.arange(0, 16)\nj = tl.arange(0, 16)\nat = i[:, None] * 16 + j[None, :]\n"
 VECTOR = "i = tl.arange(0, 64)\n"

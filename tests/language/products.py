@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tests.language.table import whole
+from tests.language.cases import whole
 
 ORDER = "the order of the sums is the compiler's and the tensor cores'"
 

@@ -23,7 +23,7 @@ from typing import Any
 
 import numpy as np
 
-from tests.language.table import CASES, TORCH, Case, arrays, kind_of, module
+from tests.language.cases import CASES, TORCH, Case, arrays, kind_of, module
 
 
 def cases() -> dict[str, Case]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tests.language.table import whole
+from tests.language.cases import whole
 
 I64 = {"out": "i64[8]"}
 

@@ -86,8 +86,8 @@ class StudentModule:
         launches = [
             self._launch(problem, number, config) for problem in problems for number, config in enumerate(configs)
         ]
-        told = [{**config, "constants": _constants_as_data(config["constants"])} for config in configs]
-        return {"configs": told, "launches": launches, "unspecialised": self._unspecialised()}
+        serialised = [{**config, "constants": _constants_as_data(config["constants"])} for config in configs]
+        return {"configs": serialised, "launches": launches, "unspecialised": self._unspecialised()}
 
     def _config(self, index: int, config: Any, contract: list[str], own: dict[str, Any]) -> dict[str, Any]:
         """One config as data. own: the kernel's parameters after the lab's."""
@@ -248,6 +248,8 @@ def report(value: Any, depth: int = 0) -> dict[str, Any]:
     """One value as data: a constant, a constexpr, a dtype, a tuple, a function by its first line, or where Triton has it.
 
     What is none of these is told by its type. Floats are text, since JSON knows no infinity.
+
+    Not split: a list of kinds, a line each.
     """
     import triton.language as tl
 

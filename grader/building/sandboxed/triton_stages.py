@@ -161,12 +161,12 @@ def _not_optimised() -> Iterator[None]:
     """LLVM IR as it comes from Triton's own passes."""
     from triton._C.libtriton import llvm
 
-    kept = llvm.optimize_module
+    original = llvm.optimize_module
     llvm.optimize_module = lambda *_given, **_named: None
     try:
         yield
     finally:
-        llvm.optimize_module = kept
+        llvm.optimize_module = original
 
 
 def read_one(module: LoadedModule, request: dict[str, Any]) -> dict[str, Any]:

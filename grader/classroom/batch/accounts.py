@@ -100,10 +100,10 @@ def with_unread_named(hand_ins: Sequence[HandIn], came: Iterable[Came]) -> list[
         if (path := one.path) is None or one.systems or not may_be_work(path):
             continue
         for hand_in in claims.owners(path):
-            told = hand_in.refused or hand_in.failed or path in hand_in.taken or path in hand_in.left
+            reported = hand_in.refused or hand_in.failed or path in hand_in.taken or path in hand_in.left
             # what is there instead of sources has been told
             opened = is_source(path) or is_archive(path) or hand_in.taken
-            if opened and not told and not (hand_in.platform == "clone" and _is_no_work(path, hand_in)):
+            if opened and not reported and not (hand_in.platform == "clone" and _is_no_work(path, hand_in)):
                 why = why_unread(path, others=bool(hand_in.taken))
                 unread[hand_in.key][path] = f"{one.name} was not read: {why}"
     found = []
@@ -248,8 +248,8 @@ def _fate(one: Came, hand_in: HandIn, outcomes: Mapping[str, Fate]) -> tuple[Fat
         return ("unreadable", why) if about_it else ("left out", NO_SOURCE)
     if untouched:
         return OF_HANDOUT
-    elsewhere = f"lies in none of {', '.join(PLACES)}"
-    return "left out", hand_in.left.get(path) or (elsewhere if clone and is_source(path) else NO_SOURCE)
+    outside = f"lies in none of {', '.join(PLACES)}"
+    return "left out", hand_in.left.get(path) or (outside if clone and is_source(path) else NO_SOURCE)
 
 
 def _is_no_work(path: Path, hand_in: HandIn) -> bool:

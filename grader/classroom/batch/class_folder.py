@@ -78,10 +78,10 @@ def telling(folder: Path) -> list[Path]:
 def _is_download(within: Sequence[Path]) -> bool:
     """Whether a platform put it together: Gradescope's list is there, or Canvas or Moodle named what several handed in, or all of one's,
     which a folder's name alone does not say of Canvas."""
-    share, whose = share_named(within)
+    share, owners = share_named(within)
     listed = any(child.name == GRADESCOPE_METADATA for child in within)
     sure = any(named(child.name, "moodle") or (named(child.name) and not is_folder(child)) for child in within)
-    return listed or (whose > 1 and share > 0.5) or (whose == 1 and share == 1 and sure)
+    return listed or (owners > 1 and share > 0.5) or (owners == 1 and share == 1 and sure)
 
 
 def platform_of(within: Sequence[Path]) -> Platform:
@@ -122,8 +122,8 @@ def why_of_others(folder: Path) -> str:
             break
         for held in level:
             within = children(held)
-            share, whose = share_named([one for one in within if not is_folder(one) or named(one.name, "moodle")])
-            if (whose > 1 and share == 1) or any(child.name == GRADESCOPE_METADATA for child in within):
+            share, owners = share_named([one for one in within if not is_folder(one) or named(one.name, "moodle")])
+            if (owners > 1 and share == 1) or any(child.name == GRADESCOPE_METADATA for child in within):
                 return f"{held.name} holds what several students handed in; give it by itself"
         if any(is_source(child) or is_archive(child) for held in level for child in children(held)):
             break  # what lies below a student's work is the student's

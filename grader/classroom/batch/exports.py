@@ -98,7 +98,7 @@ def grades_csv(standings: Sequence[Standing]) -> str:
     labs = dict.fromkeys(lab for standing in standings for lab in standing.labs)
     header = [*GRADES, *(f"{lab}_{part}" for lab in labs for part in ("correctness", "speed", "status"))]
     rows = [
-        [*(told(one) for told in GRADES.values()), *(field for lab in labs for field in _lab(one.labs.get(lab)))]
+        [*(grade(one) for grade in GRADES.values()), *(field for lab in labs for field in _lab(one.labs.get(lab)))]
         for one in standings
     ]
     return _csv(header, rows)

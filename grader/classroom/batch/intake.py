@@ -426,23 +426,23 @@ def _with_sources(hand_in: HandIn, found: Sources, top: Sequence[Path]) -> HandI
     unused = {one: f"{one.name} was opened, and nothing in it is graded" for one in found.unpacked if one not in used}
     top = [] if own else [one for one in top if not one.is_symlink()]
     beside = {one: f"{one.name} holds no work; what is in an archive is graded" for one in top}
-    told = [why for one, why in beside.items() if not without_work(one)]
+    messages = [why for one, why in beside.items() if not without_work(one)]
     taken, left = frozenset((*own, *used)), {**found.left, **unused, **beside}
     hand_in = replace(hand_in, path=found.root or hand_in.path, taken=taken, left=left)
-    return hand_in.noting(*found.notes, *told[:FEW], *_unread_in(found))
+    return hand_in.noting(*found.notes, *messages[:FEW], *_unread_in(found))
 
 
 def _unread_in(found: Sources) -> list[str]:
     """What may be work in a hand-in's archives and is not graded, a sentence each; of a repository nothing is left over."""
     if any(is_repository(place) for file in found.files if found.archive_of(file) for place in file.parents):
         return []
-    told = {*found.files, *found.left}
+    reported = {*found.files, *found.left}
     left = [
         f"{archive.name}/{one.name} was not read: {why_unread(one.path)}"
         for archive, at in found.unpacked.items()
         for one in everything_below(at)
         if one.path
-        and one.path not in told
+        and one.path not in reported
         and not one.systems
         and may_be_work(one.path)
         and not without_work(one.path)

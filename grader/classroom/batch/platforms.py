@@ -1,4 +1,4 @@
-"""Whose work is it? What the names that Canvas and Moodle give to files and folders say.
+"""Which student a file belongs to, by the names that Canvas, Moodle and other platforms give to files and folders.
 
 A platform's number for a student is known only where the platform named the file: a folder called `ann_2` says nothing of the kind.
 """

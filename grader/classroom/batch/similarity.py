@@ -63,10 +63,10 @@ def similar_kernels(lab_id: str, modules: Mapping[str, str]) -> Comparison:
     """
     from copydetect import compare_files
 
-    whose: dict[str, tuple[str, ...]] = {}
+    owners: dict[str, tuple[str, ...]] = {}
     for student, text in modules.items():
-        whose[text] = (*whose.get(text, ()), student)
-    prints, left_out = _fingerprints(lab_id, whose)
+        owners[text] = (*owners.get(text, ()), student)
+    prints, left_out = _fingerprints(lab_id, owners)
     together = {text: {text} for text in prints}
     links: list[tuple[str, Link]] = []
     compared = 0
@@ -78,7 +78,7 @@ def similar_kernels(lab_id: str, modules: Mapping[str, str]) -> Comparison:
             break
         compared += 1
         _, (one, other), _ = compare_files(prints[first], prints[second])
-        link = Link(whose[first], whose[second], min(1.0, float(one)), min(1.0, float(other)))
+        link = Link(owners[first], owners[second], min(1.0, float(one)), min(1.0, float(other)))
         if link.share >= WORTH_TELLING:
             links.append((first, link))
             members = together[first] | together[second]
@@ -86,8 +86,8 @@ def similar_kernels(lab_id: str, modules: Mapping[str, str]) -> Comparison:
     found = [
         Group(
             lab_id,
-            tuple(sorted(student for text in members for student in whose[text])),
-            tuple(sorted(whose[text] for text in members if len(whose[text]) > 1)),
+            tuple(sorted(student for text in members for student in owners[text])),
+            tuple(sorted(owners[text] for text in members if len(owners[text]) > 1)),
             tuple(link for text, link in links if text in members),
         )
         for members in {id(members): members for members in together.values()}.values()
@@ -96,8 +96,8 @@ def similar_kernels(lab_id: str, modules: Mapping[str, str]) -> Comparison:
     return Comparison(sorted(alike, key=lambda group: (-len(group.students), group.students)), left_out)
 
 
-def _fingerprints(lab_id: str, whose: Mapping[str, Sequence[str]]) -> tuple[dict[str, CodeFingerprint], list[str]]:
-    """What is compared of each text, and why some are not. whose: students by text."""
+def _fingerprints(lab_id: str, owners: Mapping[str, Sequence[str]]) -> tuple[dict[str, CodeFingerprint], list[str]]:
+    """What is compared of each text, and why some are not. owners: students by text."""
     from copydetect import CodeFingerprint
 
     given: list[int] = []
@@ -106,7 +106,7 @@ def _fingerprints(lab_id: str, whose: Mapping[str, Sequence[str]]) -> tuple[dict
         given = sorted(everybodys.hashes)
     prints: dict[str, CodeFingerprint] = {}
     left_out = []
-    for text, students in whose.items():
+    for text, students in owners.items():
         try:
             if len(text) > MAX_CHARACTERS:
                 raise ValueError(f"it has {len(text)} characters, at most {MAX_CHARACTERS} are compared")

@@ -99,14 +99,14 @@ def read_hand_in(path: Path, lab_ids: tuple[str, ...]) -> Content | Refusal:
 @contextlib.contextmanager
 def _bounded_memory() -> Iterator[None]:
     """Lets this process grow by READ_BYTES and no further: a crafted notebook costs itself, not the machine."""
-    kept = resource.getrlimit(resource.RLIMIT_AS)
+    previous = resource.getrlimit(resource.RLIMIT_AS)
     now = psutil.Process().memory_info().vms
-    most = now + READ_BYTES if kept[1] == resource.RLIM_INFINITY else min(now + READ_BYTES, kept[1])
-    resource.setrlimit(resource.RLIMIT_AS, (most, kept[1]))
+    most = now + READ_BYTES if previous[1] == resource.RLIM_INFINITY else min(now + READ_BYTES, previous[1])
+    resource.setrlimit(resource.RLIMIT_AS, (most, previous[1]))
     try:
         yield
     finally:
-        resource.setrlimit(resource.RLIMIT_AS, kept)
+        resource.setrlimit(resource.RLIMIT_AS, previous)
 
 
 class Undecided(RuntimeError):

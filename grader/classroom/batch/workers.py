@@ -61,13 +61,13 @@ class _Task:
 def prepare() -> None:
     """Begins to import what workers share, in the background; for the main thread."""
     forkserver.set_forkserver_preload(SHARED)
-    kept = signal.signal(signal.SIGINT, signal.SIG_IGN)  # what it starts with: Ctrl-C is for the coordinator alone
+    previous = signal.signal(signal.SIGINT, signal.SIG_IGN)  # what it starts with: Ctrl-C is for the coordinator alone
     place, tempfile.tempdir = tempfile.gettempdir(), str(own_folder())
     try:
         forkserver.ensure_running()  # its socket lies in a folder that goes even when this process is killed
     finally:
         tempfile.tempdir = place
-        signal.signal(signal.SIGINT, kept)
+        signal.signal(signal.SIGINT, previous)
 
 
 class WorkerPool:

@@ -26,7 +26,7 @@ from grader.reading import MAX_MODULE_CHARS
 STREAMS = 4
 """Streams of events that one member may have open."""
 STREAM_SECONDS = 1800.0
-LOOKS, LOOK_SECONDS = 10, 0.1
+POLLS, POLL_SECONDS = 10, 0.1
 """A stream looks where its attempt is so often before it asks for all that is known of it."""
 SHOWN = 20
 """Attempts that are listed."""
@@ -137,8 +137,8 @@ async def _news(service: Service, login: str, number: int) -> AsyncIterator[str]
             if news["ended"]:
                 return
             last = text
-            for _ in range(LOOKS):
-                await asyncio.sleep(LOOK_SECONDS)
+            for _ in range(POLLS):
+                await asyncio.sleep(POLL_SECONDS)
                 if service.dispatcher.stages.get(number) != stage:
                     break
     finally:

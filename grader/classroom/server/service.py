@@ -31,8 +31,8 @@ NO_TOKEN = "the token is missing, unknown, expired or revoked; ask your instruct
 
 def recent(function: Callable[[], Result]) -> Callable[[], Result]:
     """The function, whose last result is given again for CACHE_SECONDS at most."""
-    kept = lru_cache(maxsize=1)(lambda moment: function())
-    return lambda: kept(time.monotonic() // CACHE_SECONDS)
+    cached = lru_cache(maxsize=1)(lambda moment: function())
+    return lambda: cached(time.monotonic() // CACHE_SECONDS)
 
 
 class Service:

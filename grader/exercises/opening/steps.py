@@ -236,8 +236,8 @@ def harness(words_ptr, out_ptr):
         function="sparse_times_vector",
         result="y",
         right="Only blocks that are there were read, and the empty block row gave zeros without a special case.",
-        hint="block row r owns the blocks from crow_indices[r] up to, but not including, crow_indices[r + 1]; block b meets the "
-        "elements of x from BLOCK * col_indices[b] on; tl.sum(block * x[None, :], axis=1)",
+        hint="block row r owns the blocks from crow_indices[r] up to, but not including, crow_indices[r + 1]; block b is "
+        "multiplied by the elements of x from BLOCK * col_indices[b] on; tl.sum(block * x[None, :], axis=1)",
         harness=f"""
 @triton.jit
 def harness(values_ptr, crow_indices_ptr, col_indices_ptr, x_ptr, out_ptr):

@@ -32,7 +32,7 @@ CASES = (
          192, 1056, 4128, w="uneven"),
     Case("single_token", "up to three of your configs on M = 1, as every other column of a wider matrix (stride_xk = 2)",
          1, 512, 512, w="sparsity_0.8", x_layout="every_other", configs="three"),
-    Case("odd_m", "a number of tokens that is no multiple of any tile, X as a transposed view", 133, 1088, 128, w="sparsity_0.8",
+    Case("odd_m", "a number of tokens that is not a multiple of any tile, X as a transposed view", 133, 1088, 128, w="sparsity_0.8",
          x_layout="transposed"),
     Case("rectangular", "N and K differ", 64, 256, 512, w="sparsity_0.7"),
     Case("strided_rows", "X as a slice of a wider matrix (stride_xm > K, odd), more tokens than any timed case", 8203, 64, 96,

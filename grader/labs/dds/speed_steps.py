@@ -81,7 +81,7 @@ SPEED_STEPS = (
             NO_SPILLS,
         ),
         hint="add configs whose BLOCK_M is 128 or 256",
-        right="A block is 2 KB: the more rows it is multiplied with, the less often it is fetched.",
+        right="A block is 2 KB: the more rows it is multiplied by, the less often it is fetched.",
         rungs=("dds_2_order", "dds_3_pipelined"),
         shapes=SHAPES,
         small=TALL,

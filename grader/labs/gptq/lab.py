@@ -28,8 +28,8 @@ CASES = (
     Case("single_token", "up to three of your configs on M = 1, as every other column of a wider matrix (stride_xk = 2), groups of 64; "
          "N and K end inside a tile",
          1, 1040, 1088, x="positive", w="positive", x_layout="every_other", group_size=64, configs="three"),
-    Case("odd_m", "a number of tokens that is no multiple of any tile, groups of 64, every other column of a wider matrix", 133, 1152, 64,
-         x_layout="every_other", group_size=64),
+    Case("odd_m", "a number of tokens that is not a multiple of any tile, groups of 64, every other column of a wider matrix",
+         133, 1152, 64, x_layout="every_other", group_size=64),
     Case("n_tail", "N that ends inside a tile", 64, 72, 128, group_size=64),
     Case("k_tail", "K that ends inside a tile, a multiple of 8 only, in 257 groups of 8, the smallest", 20, 128, 2056, group_size=8),
     Case("all_tails", "each of your configs on M, N and K that all end inside a tile, with groups of 56, which end inside one too",

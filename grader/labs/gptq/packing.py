@@ -9,7 +9,7 @@ from grader.model import Problem
 
 
 def pack_zeros(zeros: torch.Tensor) -> torch.Tensor:
-    """Zero points [G, N] of 1..16 to int32 words [G, N/8]; that of column n, less one, sits at bits 4 * (n % 8)."""
+    """Zero points [G, N] of 1..16 to int32 words [G, N/8]; that of column n, minus one, sits at bits 4 * (n % 8)."""
     return pack_int4((zeros - 1).t().contiguous()).t().contiguous()
 
 

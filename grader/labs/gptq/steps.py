@@ -136,7 +136,7 @@ def harness(words_ptr, out_ptr):{OFFSETS}
         function="load_zeros",
         result="zeros",
         returns=Q,
-        right="Packed along N, stored less one, one row per group: you got all three right.",
+        right="Packed along N, stored minus one, one row per group: you got all three right.",
         hint="the group of k is k // group_size; column n lies in word n // 8 of its row, at bits 4 * (n % 8). Then add one",
         harness=f"""
 @triton.jit

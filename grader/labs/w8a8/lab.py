@@ -28,7 +28,7 @@ CASES = (
     Case("single_token",
          "up to three of your configs on M = 1, as every other column of a wider matrix (stride_xk = 2); N and K end inside a tile",
          1, 240, 1168, x_layout="every_other", configs="three"),
-    Case("odd_m", "a number of tokens that is no multiple of any tile, every other column of a wider matrix", 133, 1152, 64,
+    Case("odd_m", "a number of tokens that is not a multiple of any tile, every other column of a wider matrix", 133, 1152, 64,
          x_layout="every_other"),
     Case("n_tail", "N that ends inside a tile", 64, 208, 128),
     Case("k_tail", "a K more than twice as long as any timed one, which ends inside a tile", 20, 64, 8208,

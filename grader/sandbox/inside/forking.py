@@ -170,10 +170,10 @@ def _become(user: list[int] | None) -> None:
         os.setresuid(user[0], user[0], user[0])
 
 
-def _keep_only(*kept: int) -> None:
+def _keep_only(*descriptors: int) -> None:
     """Moves these descriptors to 3, 4, ... and closes all others; standard input, output and errors go nowhere."""
     nowhere = os.open(os.devnull, os.O_RDWR)
-    wanted = (nowhere, nowhere, nowhere, *kept)
+    wanted = (nowhere, nowhere, nowhere, *descriptors)
     above = max(wanted) + 1
     for number, descriptor in enumerate(wanted):
         os.dup2(descriptor, above + number)

@@ -57,16 +57,16 @@ def own_files() -> None:
     """Empty file systems of its own, of bounded size, where anything can be written; nothing of /proc, no terminals."""
     _mount(None, "/", None, MS_REC | MS_PRIVATE)
     hidden = MS_NOSUID | MS_NODEV
-    kept = [(path, os.open(path, os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC)) for path in _packages_in_private()]
+    opened = [(path, os.open(path, os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC)) for path in _packages_in_private()]
     _mount("tmpfs", "/tmp", "tmpfs", hidden, f"mode=755,size={FILE_BYTES},nr_inodes={FILES}")
     _mount("tmpfs", "/dev/shm", "tmpfs", hidden, f"mode=755,size={SHARED_MEMORY_BYTES},nr_inodes=1024")
     for folder in ("/proc", "/dev/pts"):
         _mount("tmpfs", folder, "tmpfs", hidden | MS_NOEXEC | MS_RDONLY, "mode=555,size=4096,nr_inodes=1")
-    around = {top for path, _ in kept if (top := places.enclosing(path))}
+    around = {top for path, _ in opened if (top := places.enclosing(path))}
     for top in around:
         os.mkdir(top)
         _mount("tmpfs", top, "tmpfs", hidden, "mode=755")
-    for path, folder in kept:
+    for path, folder in opened:
         os.makedirs(path, exist_ok=True)
         os.fchdir(folder)
         _mount(".", path, None, MS_BIND | MS_REC)

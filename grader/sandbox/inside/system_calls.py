@@ -57,7 +57,7 @@ EVERYWHERE = {
 """System calls since Linux 5.1 have one number on every architecture."""
 
 AUDIT_ARCH = {"x86_64": 0xC000003E, "aarch64": 0xC00000B7}
-LOOKED_INTO = ("clone", "clone3", "fcntl", "mmap")
+INSPECTED = ("clone", "clone3", "fcntl", "mmap")
 NEW_NAMESPACES = 0x7E020080
 """CLONE_NEWNS, NEWCGROUP, NEWUTS, NEWIPC, NEWUSER, NEWPID, NEWNET and NEWTIME."""
 
@@ -77,12 +77,12 @@ def refuse(libc: ctypes.CDLL) -> None:
     """Installs the filter for this process and all that it starts. Raises OSError where it cannot be had."""
     code = program(os.uname().machine)
     instructions = b"".join(struct.pack("<HBBI", *instruction) for instruction in code)
-    kept = ctypes.create_string_buffer(instructions)
+    buffer = ctypes.create_string_buffer(instructions)
 
     class Program(ctypes.Structure):
         _fields_ = (("length", ctypes.c_ushort), ("filter", ctypes.c_void_p))
 
-    filled = Program(len(code), ctypes.addressof(kept))
+    filled = Program(len(code), ctypes.addressof(buffer))
     if libc.prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) or libc.prctl(
         PR_SET_SECCOMP, SECCOMP_MODE_FILTER, ctypes.byref(filled), 0, 0
     ):
@@ -104,7 +104,7 @@ def program(machine: str) -> list[tuple[int, int, int, int]]:
     if machine == "x86_64":
         code += [(JUMP_ABOVE, 0, 1, X32_BIT), (RETURN, 0, 0, KILL)]
     for name, number in sorted(numbers.items()):
-        if name not in LOOKED_INTO:
+        if name not in INSPECTED:
             code += [(JUMP_EQUAL, 0, 1, number), _refusal(errno.EPERM)]
     code += [(JUMP_EQUAL, 0, 1, numbers["clone3"]), _refusal(errno.ENOSYS)]
     code += [

@@ -30,7 +30,7 @@ class WireError(ValueError):
 
 def encode(header: dict[str, Any], blobs: Sequence[bytes | memoryview] = ()) -> list[bytes | memoryview]:
     """A frame as buffers to be written in order. Raises WireError for a header that `decode` would refuse."""
-    _look_through(header)
+    _check_document(header)
     text = json.dumps(header, allow_nan=False).encode()
     prefix = struct.pack("<4sII", MAGIC, len(text), len(blobs)) + b"".join(
         struct.pack("<Q", memoryview(blob).nbytes) for blob in blobs
@@ -61,7 +61,7 @@ def _parsed(text: bytes) -> dict[str, Any]:
         raise WireError(f"a header that is not JSON ({error})") from None
     if not isinstance(header, dict):
         raise WireError("a header that is not an object")
-    _look_through(header)
+    _check_document(header)
     return header
 
 
@@ -76,7 +76,7 @@ def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     return found
 
 
-def _look_through(value: Any, path: str = "", depth: int = 0) -> None:
+def _check_document(value: Any, path: str = "", depth: int = 0) -> None:
     """Raises WireError with the place of the first value that may not travel."""
     place = path.removeprefix(".") or "the header"
     if depth > MAX_DEPTH:
@@ -86,10 +86,10 @@ def _look_through(value: Any, path: str = "", depth: int = 0) -> None:
             if not isinstance(key, str):
                 raise WireError(f"{place} has a name that is a {type(key).__name__}; expected text")
             text(key, name=f"a name in {place}")
-            _look_through(inner, f"{path}.{key}"[-200:], depth + 1)
+            _check_document(inner, f"{path}.{key}"[-200:], depth + 1)
     elif isinstance(value, (list, tuple)):
         for index, inner in enumerate(value):
-            _look_through(inner, f"{path}[{index}]"[-200:], depth + 1)
+            _check_document(inner, f"{path}[{index}]"[-200:], depth + 1)
     elif isinstance(value, str):
         text(value, name=place, limit=MAX_HEADER_BYTES)
     elif isinstance(value, bool) or value is None:

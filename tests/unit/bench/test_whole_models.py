@@ -19,8 +19,8 @@ from bench.ahead import sentence
 from bench.whole import decoder as decoding
 from bench.whole import encoder as encoding
 from bench.whole import measuring
-from bench.whole.drawings import draw_models
 from bench.whole.llama import DecoderLayer, DecoderSizes
+from bench.whole.model_drawings import draw_models
 from bench.whole.pages import load_models, models_page
 from bench.whole.recording import record_of, with_spans
 from bench.whole.unfused import UnfusedLinear

@@ -266,7 +266,7 @@ def test_of_one_mistake_one_thing_is_said_and_its_line(name, case, line, words):
 @pytest.mark.parametrize(
     ("name", "case", "line", "words"),
     [
-        ("w8a8_B02", "zero_rows", 43, "no line asks for tl.program_id(1)"),  # of an axis that the grid has
+        ("w8a8_B02", "zero_rows", 43, "never reads tl.program_id(1)"),  # of an axis that the grid has
         ("w4a16_B03", "every_nibble", 52, "the word of W[0, 256:264]"),  # X goes through K, and W does not
         ("w4a16_D19", "every_nibble", 66, "k = 0:128 are multiplied twice"),  # slices take turns, and the loop moves on by one
         ("w4a16_B12", "one_tile", 50, "columns 0:64 of Y"),  # a loop over the slices of all tiles makes too few
@@ -291,7 +291,7 @@ def test_of_an_axis_that_some_line_asks_for_nobody_says_that_none_does(axis):
     asks = f"    if M < 0:\n        pid = tl.program_id({axis})\n    slice_k = pid"
     found, _ = located(text.replace("    slice_k = pid", asks), "w8a8", "zero_rows", config=1)
     assert found
-    assert not any("no line asks" in one.found for one in found)
+    assert not any("never reads" in one.found for one in found)
 
 
 def test_where_two_calls_of_a_helper_are_wrong_the_helper_is(tmp_path):
@@ -540,7 +540,7 @@ def test_of_a_class_written_blind(tmp_path, kernel, case, said):
 def test_what_another_program_should_have_multiplied_has_its_place():
     text = kernel_text("tests/corpus/blind_2026_11_29z.toml:w4a16_z03", TESTS.parent)
     (only,), place = located(text, "w4a16", "n_tail", config=1)
-    assert "X[0, 128] meets the word of W[0, 1024:1032], which its load leaves out" in only.found
+    assert "X[0, 128] is multiplied by the word of W[0, 1024:1032], which W's mask excludes" in only.found
     assert "line 45" in place(only.line)
 
 

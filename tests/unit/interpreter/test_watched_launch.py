@@ -12,9 +12,9 @@ import torch
 
 from grader.interpreter.child_process import launch
 from tests.submissions import TESTS
-from tests.unit.interpreter import own_kernels
+from tests.unit.interpreter import watched_kernels
 
-FILE = Path(own_kernels.__file__)
+FILE = Path(watched_kernels.__file__)
 TEXT = FILE.read_text(encoding="utf-8")
 BLOCK, N = 64, 100
 pytest_plugins = ["grader.interpreter.pytest_plugin"]
@@ -37,7 +37,7 @@ def launched(kernel: str, **more):
     """A kernel of the file on a vector; what came of it, and the tensor it stored to."""
     x, out = torch.arange(float(N)), torch.arange(float(N)) + 7
     options = {"factor": 2.0, "BLOCK": BLOCK, **more}
-    return launch(getattr(own_kernels, kernel), (2,), x, out, N, **options), out
+    return launch(getattr(watched_kernels, kernel), (2,), x, out, N, **options), out
 
 
 def test_a_right_kernel_gives_its_result_and_nothing_is_said():
@@ -62,7 +62,7 @@ def test_what_is_wrong_is_said_with_its_line(kernel, line, words):
     result, _ = launched(kernel, seconds=2.0)
     found = [text for text in result.sentences if words in text]
     assert found, result.sentences
-    number = int(re.search(r"own_kernels\.py:(\d+)", found[0])[1])
+    number = int(re.search(r"watched_kernels\.py:(\d+)", found[0])[1])
     assert not line or number == line_of(kernel, line)
 
 
@@ -76,7 +76,7 @@ def test_what_was_never_stored_to_is_counted():
 def test_tensors_of_every_type_and_stride_come_back(dtype):
     x = torch.arange(2 * N).reshape(N, 2).to(dtype)
     out = torch.zeros(N, 2, dtype=dtype)
-    result = launch(own_kernels.half, (2,), x.flatten(), out.flatten(), 2 * N, 1.0, BLOCK=256)
+    result = launch(watched_kernels.half, (2,), x.flatten(), out.flatten(), 2 * N, 1.0, BLOCK=256)
     assert result.sentences == ()
     assert torch.equal(out.flatten()[:N], x.flatten()[:N])
     assert not out.flatten()[N:].any()
@@ -84,32 +84,32 @@ def test_tensors_of_every_type_and_stride_come_back(dtype):
 
 def test_a_gap_of_a_strided_view_is_no_element():
     x = torch.arange(2.0 * N)[::2]
-    result = launch(own_kernels.right, (2,), x, torch.zeros(N), N, 1.0, BLOCK=BLOCK)
+    result = launch(watched_kernels.right, (2,), x, torch.zeros(N), N, 1.0, BLOCK=BLOCK)
     assert any("loads between the elements of x_ptr" in text for text in result.sentences)
 
 
 def test_arguments_that_do_not_fit_are_refused():
     with pytest.raises(TypeError, match="gets no factor"):
-        launch(own_kernels.right, (2,), torch.zeros(N), torch.zeros(N), N, BLOCK=BLOCK)
+        launch(watched_kernels.right, (2,), torch.zeros(N), torch.zeros(N), N, BLOCK=BLOCK)
     with pytest.raises(TypeError, match="has no parameter BLOCKS"):
-        launch(own_kernels.right, (2,), torch.zeros(N), torch.zeros(N), N, 1.0, BLOCK=BLOCK, BLOCKS=3)
+        launch(watched_kernels.right, (2,), torch.zeros(N), torch.zeros(N), N, 1.0, BLOCK=BLOCK, BLOCKS=3)
     with pytest.raises(TypeError, match="tensors of complex64 are not known here"):
-        launch(own_kernels.right, (2,), torch.zeros(N, dtype=torch.complex64), torch.zeros(N), N, 1.0, BLOCK=BLOCK)
+        launch(watched_kernels.right, (2,), torch.zeros(N, dtype=torch.complex64), torch.zeros(N), N, 1.0, BLOCK=BLOCK)
 
 
 def test_the_fixture_fails_the_test_with_the_sentences(watched):
     out = torch.empty(N)
-    watched(own_kernels.right, (2,), torch.ones(N), out, N, 3.0, BLOCK=BLOCK, empty=["out_ptr"])
+    watched(watched_kernels.right, (2,), torch.ones(N), out, N, 3.0, BLOCK=BLOCK, empty=["out_ptr"])
     assert (out == 3).all()
-    with pytest.raises(pytest.fail.Exception, match=r"own_kernels.py:\d+: loads x_ptr\[100\]"):
-        watched(own_kernels.unmasked, (2,), torch.ones(N), out, N, 3.0, BLOCK=BLOCK)
+    with pytest.raises(pytest.fail.Exception, match=r"watched_kernels.py:\d+: loads x_ptr\[100\]"):
+        watched(watched_kernels.unmasked, (2,), torch.ones(N), out, N, 3.0, BLOCK=BLOCK)
 
 
 def test_the_command_takes_tensors_from_its_line():
     vectors = ["x_ptr=fp32[100]", "out_ptr=empty:fp32[100]", "n=100", "factor=1.5", "BLOCK=64", "--grid", "2"]
     status, text = run("unmasked", *vectors)
     assert (status, text.count("\n")) == (1, 1)
-    assert f"own_kernels.py:{line_of('unmasked', 'tl.load(')}: loads x_ptr[100]" in text
+    assert f"watched_kernels.py:{line_of('unmasked', 'tl.load(')}: loads x_ptr[100]" in text
     status, text = run("right", *vectors)
     assert (status, text) == (0, "nothing found: no access out of bounds, no race, no broken promise\n")
 

@@ -9,7 +9,7 @@ from dataclasses import replace
 import pytest
 import torch
 
-from grader.judging.slice_sums import NOT_ITS_SHARE, NOT_TOLD, Added, added
+from grader.judging.slice_sums import NOT_ITS_SHARE, UNKNOWN_SHARE, Added, added
 from grader.labs import all_labs, get_lab, offsets
 from grader.labs.slices import MOST_SLICES, arrives_zeroed, slices
 from grader.model import Config, Launch
@@ -191,7 +191,7 @@ def test_slices_that_carry_nothing_widen_nothing(lab, case):
         assert score(y) > FAILS
         for name, those in margins.bought(judge, y, count):
             found = added(lab, judge.problem, margins.followed(judge, those))
-            assert found in (Added(1, NOT_ITS_SHARE), Added(1, NOT_TOLD)), name
+            assert found in (Added(1, NOT_ITS_SHARE), Added(1, UNKNOWN_SHARE)), name
 
 
 @every_split_case

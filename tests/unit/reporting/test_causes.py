@@ -250,7 +250,7 @@ def test_a_tile_that_lies_across_may_have_its_strides_exchanged():
     source = kernel_source("\n" * 7 + "tl.store(y_ptrs, acc, mask=inside)\n")
     (let_through,) = told_of(across, source=source)
     assert "swap its strides, or, if that is intended, make its mask false for rows from M on" in let_through
-    (known,) = told_of(across, astray={8: "its strides are not the tensor's"})
+    (known,) = told_of(across, stray={8: "its strides are not the tensor's"})
     assert "its strides are not the tensor's: fix that first" in known
     assert "mask it" not in known
 

@@ -10,9 +10,9 @@ import pytest
 import triton.language as tl
 
 from tests.commands import python
+from tests.language.cases import CASES
 from tests.language.comparing import difference, recorded
 from tests.language.run import cases
-from tests.language.table import CASES
 from tests.unit.running.test_memory_check import STORE, checked, edited
 
 ALL = cases()

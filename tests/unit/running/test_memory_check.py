@@ -69,7 +69,7 @@ def checked(
     (outcome,) = interpret(lab, kernel, bundle, problems, [(case.name, 0)], InterpretOptions(1, case_seconds=seconds))
     lines = (n for n, line in enumerate(kernel.module.split("\n"), 1) if strides_of and strides_of in line)
     known = dict.fromkeys(lines, "its strides are not the tensor's")
-    return Checked(sentences(lab, kernel, problems, [outcome], astray=known, right=right, alike=True), outcome, source)
+    return Checked(sentences(lab, kernel, problems, [outcome], stray=known, right=right, alike=True), outcome, source)
 
 
 def made_of(kernel: KernelSource) -> GeneratedModule:
