@@ -8,6 +8,7 @@ import os
 from grader.labs import Lab, speed_steps_of
 from grader.labs.speed_step import SpeedStep, shown
 from grader.model import KernelSource, LabReport, Refusal, TestResult
+from grader.notebook import tries
 from grader.notebook.cells import NotYet, Output, display, executed_kernel, lab_named, notes, sentence
 from grader.notebook.speed_path import Guess, SpeedAnswer, SpeedPath
 from grader.notebook.trial import record
@@ -82,8 +83,11 @@ def check_speed_step(lab: Lab, name: str, report: LabReport | None) -> None:
         output.clear()
         raise
     clock = [] if graded is None else _clock(lab, step, next((t for t in graded.tests if t.name == step.case), None))
+    if answer.ok:
+        tries.right(lab.id, f"speed {name}")
+    code = not answer.ok and not answer.wrong and tries.wants_code(lab.id, f"speed {name}")
     standing = _standing(lab, path) if answer.ok else []
-    output.show(Inline([*_remarks(step, answer, guess), *standing, *clock, *notes()]))
+    output.show(Inline([*_remarks(step, answer, guess, code=code), *standing, *clock, *notes()]))
     if answer.wrong:
         raise NotYet(f'Correct first, then fast: {answer.wrong}. check("{lab.id}") says more.')
 
@@ -106,7 +110,8 @@ def _taken_already(lab: Lab, step: SpeedStep) -> bool:
     return True
 
 
-def _remarks(step: SpeedStep, answer: SpeedAnswer, guess: Guess) -> list[Remark]:
+def _remarks(step: SpeedStep, answer: SpeedAnswer, guess: Guess, *, code: bool) -> list[Remark]:
+    """What is said of an answer. code: whether that has what to write, where the step is not done."""
     head = f"{step.name}: {step.right if answer.ok else 'not yet'} [{answer.config}]"
     remarks = [marked("passed" if answer.ok else "failed", head)]
     if answer.found is not None:
@@ -115,7 +120,10 @@ def _remarks(step: SpeedStep, answer: SpeedAnswer, guess: Guess) -> list[Remark]
         )
     remarks += [marked("passed" if result.ok else "failed", result.text) for result in answer.results]
     if not answer.ok and not answer.wrong:
-        remarks.append(Remark(f"Try next: {step.hint}. Then run the kernel's cell, and this one again.", "yellow"))
+        remarks.append(tries.where_to_look(step.hint))
+        if code:
+            text = f"Try next: {step.code or step.hint}. Then run the kernel's cell, and this one again."
+            remarks.append(Remark(text, "yellow"))
     return remarks
 
 

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import math
+import re
 from dataclasses import replace
 from importlib.metadata import version
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
@@ -15,9 +17,9 @@ from grader.labs import all_labs, speed_steps_of
 from grader.labs.speed_step import ConfigFacts, Demand, SpeedStep, launched
 from grader.model import Case, Config, KernelSource, Refusal
 from grader.notebook import cells as notebook_cells
-from grader.notebook import check_cells, speeding
+from grader.notebook import check_cells, speeding, tries
 from grader.notebook.cells import NotYet
-from grader.notebook.speed_path import Guess, SpeedAnswer, SpeedPath
+from grader.notebook.speed_path import DemandResult, Guess, SpeedAnswer, SpeedPath
 from grader.reading import read
 from grader.reporting.benchmarks import SHOWN, load
 from grader.reporting.inline import Inline
@@ -226,6 +228,55 @@ def test_a_prediction_stays_once_the_number_was_seen(monkeypatch):
     speeding.predict("w8a8", "split", 256)
     assert shown == ["You have seen the answer, so your first prediction, 64, stays."]
     assert speeding._guesses["w8a8", "split"].value == 64
+
+
+class FixedPath:
+    """A path on which every check comes to the same answer."""
+
+    right = False
+
+    def __init__(self, answer: SpeedAnswer) -> None:
+        self.answer = answer
+
+    def check(self, step: SpeedStep) -> SpeedAnswer:
+        return self.answer
+
+
+@pytest.fixture
+def said(monkeypatch):
+    """Cells of a notebook with one answer to every step; what they show is in the list."""
+    found: list[str] = []
+    output = SimpleNamespace(show=lambda answer: found.append(repr(answer)), clear=found.clear)
+    monkeypatch.setattr(speeding, "Output", lambda: output)
+    monkeypatch.setattr(speeding, "display", lambda remarks: found.append(repr(Inline(remarks))))
+    monkeypatch.setattr(speeding, "executed_kernel", lambda lab: source(lab.id, f"{lab.id}_1_obvious"))
+    monkeypatch.setattr(speeding, "_standing", lambda *_: [])
+    monkeypatch.setattr(tries, "_failures", {})
+    return found
+
+
+def test_code_is_said_at_the_third_try_and_where_to_look_is_folded_before(said, monkeypatch):
+    step = speed_steps_of("w4a16")["nibbles"]
+    unmet = SpeedAnswer(False, "config 0", 1.0, (DemandResult(False, "The loop converts 8 integers to floats."),))
+    monkeypatch.setattr(speeding, "_path", lambda *_: FixedPath(unmet))
+    monkeypatch.setattr(speeding, "_guesses", {("w4a16", "nibbles"): Guess(0.5)})
+    for code in (False, False, True, True):
+        check_cells.check("w4a16", speed="nibbles")
+        last = said[-1]
+        assert "The loop converts 8 integers to floats." in last
+        assert f"Where to look: {step.hint}." in last
+        assert ("^ 0x64086408" in last) is code
+    monkeypatch.setattr(speeding, "_path", lambda *_: FixedPath(replace(unmet, ok=True)))
+    check_cells.check("w4a16", speed="nibbles")
+    assert "Where to look" not in said[-1]
+    monkeypatch.setattr(speeding, "_path", lambda *_: FixedPath(unmet))
+    check_cells.check("w4a16", speed="nibbles")
+    assert "0x64086408" not in said[-1]
+
+
+def test_no_hint_has_what_to_write():
+    for step in (step for lab_id in LABS for step in speed_steps_of(lab_id).values()):
+        assert not re.search(r"\w\(\w|\s=\s[^q]|\[\w+ //", step.hint.replace("u = q + 8", "")), step.hint
 
 
 # ---------------------------------------------------------------- as data, and in the notebooks
