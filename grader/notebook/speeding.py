@@ -7,9 +7,20 @@ import os
 
 from grader.labs import Lab, speed_steps_of
 from grader.labs.speed_step import SpeedStep, shown
-from grader.model import KernelSource, LabReport, Refusal, TestResult
+from grader.model import KernelSource, LabReport, Refusal
 from grader.notebook import tries
-from grader.notebook.cells import NotYet, Output, display, executed_kernel, lab_named, notes, sentence
+from grader.notebook.cells import (
+    NotYet,
+    Output,
+    chosen_device,
+    display,
+    executed_kernel,
+    grading_by_nbgrader,
+    lab_named,
+    notes,
+    sentence,
+)
+from grader.notebook.predicting import expect, record_found, stories
 from grader.notebook.speed_path import Guess, SpeedAnswer, SpeedPath
 from grader.notebook.trial import record
 from grader.reporting.compact import Remark, marked
@@ -17,7 +28,7 @@ from grader.reporting.inline import Inline
 
 
 def predict(lab_id: str, speed: str, number: object) -> None:
-    """Notes what you expect of a step towards speed, before `check(lab_id, speed=...)` shows it.
+    """Notes what you expect of a step towards speed in predictions.json, before `check(lab_id, speed=...)` shows it.
 
     A step that the kernel has taken already is not asked. Raises NotYet for a step that there is not, and for what is not a number.
     """
@@ -29,17 +40,26 @@ def predict(lab_id: str, speed: str, number: object) -> None:
         raise NotYet(f"{step.question} Put your number in place of the dots.")
     if isinstance(number, bool) or not isinstance(number, int | float) or not math.isfinite(number):
         raise NotYet(f"a prediction is one number, such as 64; this is {str(number)[:40]!r}. {step.question}")
-    before = _guesses.get((lab_id, speed))
-    if before is not None and before.first is not None:
-        kept = f"You have seen the answer, so your first prediction, {shown(before.value)}, stays."
-        display([Remark(kept, "dim")] if before.value != number else [Remark(f"Noted: {shown(number)}.", "dim")])
+    if grading_by_nbgrader():
         return
-    _guesses[lab_id, speed] = Guess(number)
-    display([Remark(f"Noted: {shown(number)}.", "dim")])
+    before = expect(claim_of(lab_id, speed), number).prediction.value
+    assert before is not None
+    kept = f"You have seen the answer, so your first prediction, {shown(before)}, stays."
+    display([Remark(kept if before != number else f"Noted: {shown(number)}.", "dim")])
 
 
-_guesses: dict[tuple[str, str], Guess] = {}
-"""What was predicted of each lab's steps towards speed."""
+def claim_of(lab_id: str, speed: str) -> str:
+    """What a step towards speed is called among the predictions."""
+    return f"{lab_id} {speed}"
+
+
+def _guess(lab: Lab, step: SpeedStep) -> Guess | None:
+    """What was predicted of the step, in this notebook or before it was opened."""
+    story = stories().get(claim_of(lab.id, step.name))
+    if story is None or story.prediction.value is None:
+        return None
+    return Guess(story.prediction.value, story.found[0].found if story.found else None)
+
 
 _paths: dict[str, SpeedPath] = {}
 """What is known already of each lab's kernel on the way to speed; its source says whether it still holds."""
@@ -62,7 +82,7 @@ def check_speed_step(lab: Lab, name: str, report: LabReport | None) -> None:
     Raises NotYet without a prediction of a step that the kernel has not taken yet, and for a kernel that is not right.
     """
     step = _speed_step(lab, name)
-    guess = _guesses.get((lab.id, name))
+    guess = _guess(lab, step)
     if guess is None:
         if _taken_already(lab, step):
             return
@@ -82,12 +102,17 @@ def check_speed_step(lab: Lab, name: str, report: LabReport | None) -> None:
     except BaseException:
         output.clear()
         raise
-    clock = [] if graded is None else _clock(lab, step, next((t for t in graded.tests if t.name == step.case), None))
+    ratio = next((test.metrics.get("ratio") for test in graded.tests if test.name == step.case), None) if graded else None
+    clock = [_clock(lab, step, ratio)] if isinstance(ratio, float) else []
     if answer.ok:
         tries.right(lab.id, f"speed {name}")
     code = not answer.ok and not answer.wrong and tries.wants_code(lab.id, f"speed {name}")
     standing = _standing(lab, path) if answer.ok else []
     output.show(Inline([*_remarks(step, answer, guess, code=code), *standing, *clock, *notes()]))
+    if guess.first is not None and answer.found is not None:
+        times = f", {ratio:.2f} times as fast as cuBLAS on {chosen_device()[0].name}" if clock else ""
+        seen = f"{'✓ ' if answer.ok else ''}{step.case}, {answer.config}{times}"
+        record_found(claim_of(lab.id, name), answer.found, seen)
     if answer.wrong:
         raise NotYet(f'Correct first, then fast: {answer.wrong}. check("{lab.id}") says more.')
 
@@ -147,10 +172,7 @@ def _standing(lab: Lab, path: SpeedPath) -> list[Remark]:
     ]
 
 
-def _clock(lab: Lab, step: SpeedStep, timed: TestResult | None) -> list[Remark]:
+def _clock(lab: Lab, step: SpeedStep, ratio: float) -> Remark:
     """On a GPU, where this kernel was timed by check_speed: how fast it is, and how fast it was at first."""
-    ratio = timed.metrics.get("ratio") if timed is not None else None
-    if not isinstance(ratio, float):
-        return []
     first = _first_ratios.setdefault((lab.id, step.name), ratio)
-    return [Remark(f"{step.case} by the clock: {ratio:.2f} times as fast as cuBLAS; {first:.2f} at first.", "cyan")]
+    return Remark(f"{step.case} by the clock: {ratio:.2f} times as fast as cuBLAS; {first:.2f} at first.", "cyan")

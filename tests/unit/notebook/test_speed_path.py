@@ -11,13 +11,14 @@ from types import SimpleNamespace
 
 import pytest
 
+from grader.authoring.bundle import OWN
 from grader.authoring.notebooks import SOURCE, student_notebook
 from grader.authoring.record_tables import speed_text
 from grader.labs import all_labs, speed_steps_of
 from grader.labs.speed_step import ConfigFacts, Demand, SpeedStep, launched
 from grader.model import Case, Config, KernelSource, Refusal
 from grader.notebook import cells as notebook_cells
-from grader.notebook import check_cells, speeding, tries
+from grader.notebook import check_cells, predicting, speeding, tries, work_log, worklog
 from grader.notebook.cells import NotYet
 from grader.notebook.speed_path import DemandResult, Guess, SpeedAnswer, SpeedPath
 from grader.reading import read
@@ -76,6 +77,38 @@ def path_of(lab_id: str, rung: str, cores: int) -> SpeedPath:
 def paths() -> dict[tuple[str, str], SpeedPath]:
     """One for each kernel of the ladders, so that nothing is built twice."""
     return {}
+
+
+@pytest.fixture(autouse=True)
+def predictions(tmp_path, monkeypatch):
+    """A file of this test's own."""
+    monkeypatch.setenv(predicting.PLACE, str(tmp_path / "predictions.json"))
+
+
+class FixedPath:
+    """A path on which every check comes to the same answer."""
+
+    right = False
+
+    def __init__(self, answer: SpeedAnswer) -> None:
+        self.answer = answer
+
+    def check(self, step: SpeedStep) -> SpeedAnswer:
+        return self.answer
+
+
+@pytest.fixture
+def said(monkeypatch):
+    """Cells of a notebook with one answer to every step; what they show is in the list."""
+    found: list[str] = []
+    output = SimpleNamespace(show=lambda answer: found.append(repr(answer)), clear=found.clear)
+    monkeypatch.setattr(speeding, "Output", lambda: output)
+    monkeypatch.setattr(speeding, "display", lambda remarks: found.append(repr(Inline(remarks))))
+    monkeypatch.setattr(speeding, "executed_kernel", lambda lab: source(lab.id, f"{lab.id}_1_obvious"))
+    monkeypatch.setattr(speeding, "_standing", lambda *_: [])
+    monkeypatch.setattr(speeding, "_first_ratios", {})
+    monkeypatch.setattr(tries, "_failures", {})
+    return found
 
 
 @pytest.mark.slow
@@ -194,8 +227,7 @@ def test_what_is_no_prediction_is_answered_in_a_sentence(lab_id, name, number, s
         speeding.predict(lab_id, name, number)
 
 
-def test_nothing_is_shown_before_a_prediction(monkeypatch):
-    monkeypatch.setattr(speeding, "_guesses", {})
+def test_nothing_is_shown_before_a_prediction():
     with pytest.raises(NotYet, match=r'Predict first, with predict\("w8a8", "split", your number\): How many programs'):
         check_cells.check("w8a8", speed="split")
 
@@ -205,7 +237,6 @@ def test_nothing_is_shown_before_a_prediction(monkeypatch):
 def test_a_step_that_the_kernel_has_taken_is_not_asked(rung, asked, monkeypatch):
     shown: list[str] = []
     text = (ROOT / "solutions" / "ladder" / f"{rung}.py").read_text(encoding="utf-8")
-    monkeypatch.setattr(speeding, "_guesses", {})
     monkeypatch.setattr(speeding, "_paths", {})
     monkeypatch.setattr(notebook_cells, "inputs", lambda *_: [text])
     monkeypatch.setattr(speeding, "display", lambda remarks: shown.append(repr(Inline(remarks))))
@@ -218,48 +249,78 @@ def test_a_step_that_the_kernel_has_taken_is_not_asked(rung, asked, monkeypatch)
             step()
             assert shown.pop().startswith("✓ epilogue: already done, nothing to predict. A scale that is constant along K")
     assert shown == []
-    assert speeding._guesses == {}
+    assert predicting.stories() == {}
 
 
-def test_a_prediction_stays_once_the_number_was_seen(monkeypatch):
-    shown: list[str] = []
-    monkeypatch.setattr(speeding, "_guesses", {("w8a8", "split"): Guess(64, first=256)})
-    monkeypatch.setattr(speeding, "display", lambda remarks: shown.append(repr(Inline(remarks))))
+def test_a_prediction_outlives_the_kernel_and_stays_once_the_number_was_seen(said, monkeypatch):
+    found = SpeedAnswer(True, "config 0", 256, ())
+    monkeypatch.setattr(speeding, "_path", lambda *_: FixedPath(found))
+    for number in (32, 0, 64):
+        speeding.predict("w8a8", "split", number)
+    check_cells.check("w8a8", speed="split")
     speeding.predict("w8a8", "split", 256)
-    assert shown == ["You have seen the answer, so your first prediction, 64, stays."]
-    assert speeding._guesses["w8a8", "split"].value == 64
+    assert said[-1] == "You have seen the answer, so your first prediction, 64, stays."
+    monkeypatch.setattr(speeding, "_path", lambda *_: FixedPath(replace(found, found=128)))
+    check_cells.check("w8a8", speed="split")
+    check_cells.check("w8a8", speed="split")
+    assert "You predicted 64. It was 256 at first, and is 128 now." in said[-1]
+    story = predicting.stories()["w8a8 split"]
+    assert (story.prediction.value, story.later) == (64, (256,))
+    assert [(one.found, one.seen) for one in story.found] == [(n, "✓ speed_m16, config 0") for n in (256, 128)]
+    timed = SimpleNamespace(name="speed_m16", metrics={"ratio": 0.876})
+    graded = SimpleNamespace(source=source("w8a8", "w8a8_1_obvious"), tests=[timed], correctness_points=60, correctness_max=60)
+    monkeypatch.setattr(speeding, "chosen_device", lambda: (SimpleNamespace(name="NVIDIA H200"), None))
+    speeding.check_speed_step(all_labs()["w8a8"], "split", graded)
+    assert said[-1].endswith("\nspeed_m16 by the clock: 0.88 times as fast as cuBLAS; 0.88 at first.")
+    assert predicting.stories()["w8a8 split"].found[-1].seen == "✓ speed_m16, config 0, 0.88 times as fast as cuBLAS on NVIDIA H200"
+    path = predicting.place()
+    path.write_text(path.read_text().replace("128", "64"))
+    with pytest.raises(NotYet, match="changed by hand: the entry on 'w8a8 split'"):
+        check_cells.check("w8a8", speed="split")
 
 
-class FixedPath:
-    """A path on which every check comes to the same answer."""
-
-    right = False
-
-    def __init__(self, answer: SpeedAnswer) -> None:
-        self.answer = answer
-
-    def check(self, step: SpeedStep) -> SpeedAnswer:
-        return self.answer
+def test_the_handout_has_the_table_that_the_log_is_written_to():
+    template = (ROOT / OWN / "notebooks" / work_log.FILE).read_text(encoding="utf-8").split("\n")
+    assert work_log.HEAD in template
+    assert len(work_log._updated(list(template), {"a step": predicting.Story(predicting.Noted("a step", 1, "", "", ""))})) == len(template) + 1
 
 
-@pytest.fixture
-def said(monkeypatch):
-    """Cells of a notebook with one answer to every step; what they show is in the list."""
-    found: list[str] = []
-    output = SimpleNamespace(show=lambda answer: found.append(repr(answer)), clear=found.clear)
-    monkeypatch.setattr(speeding, "Output", lambda: output)
-    monkeypatch.setattr(speeding, "display", lambda remarks: found.append(repr(Inline(remarks))))
-    monkeypatch.setattr(speeding, "executed_kernel", lambda lab: source(lab.id, f"{lab.id}_1_obvious"))
-    monkeypatch.setattr(speeding, "_standing", lambda *_: [])
-    monkeypatch.setattr(tries, "_failures", {})
-    return found
+def test_the_log_has_what_was_predicted_and_measured_and_keeps_what_the_student_wrote(said, monkeypatch, tmp_path):
+    with pytest.raises(NotYet, match="nothing to log yet"):
+        worklog()
+    log = tmp_path / "worklog.md"
+    log.write_text("# Mine\n\n| a table | of mine |\n|---|---|")
+    monkeypatch.setattr(speeding, "_path", lambda *_: FixedPath(SpeedAnswer(False, "config 0", 16384.0, ())))
+    speeding.predict("w4a16", "registers", 0)
+    speeding.predict("w4a16", "split", 100)
+    predicting.lock("batch", 3, "us")
+    check_cells.check("w4a16", speed="registers")
+    worklog()
+    *before, first, second, end = log.read_text().split("\n")
+    assert before == ["# Mine", "", "| a table | of mine |", "|---|---|", "", work_log.HEAD, "|---|---|---|---|---|"]
+    assert re.fullmatch(r"\| w4a16 registers \| 0 \(20.*\) \| \| 16,384 \(speed_m512, config 0\) \| \|", first)
+    assert re.fullmatch(r"\| w4a16 split \| 100 \(20.*\) \| \|  \| \|", second)
+    own = first.replace("| | 16", "| weight \\| first | 16").removesuffix("| |") + "|  the trip was most of it |"
+    log.write_text(log.read_text().replace(first, own).replace(second, "| w4a16 split | I | rewrote | a | row | of | it |") + "\nAnd this.\n")
+    monkeypatch.setattr(speeding, "_path", lambda *_: FixedPath(SpeedAnswer(True, "config 1", 0, ())))
+    speeding.predict("w4a16", "words", 32768)
+    speeding.predict("w4a16", "registers", 4)
+    check_cells.check("w4a16", speed="registers")
+    worklog()
+    after = log.read_text()
+    assert f"; later 4 | weight \\| first | 16,384 → 0 (✓ speed_m512, config 1) |  the trip was most of it |\n" in after
+    assert "| w4a16 split | I | rewrote | a | row | of | it |\n| w4a16 words | 32,768 (" in after
+    assert after.startswith("# Mine\n\n| a table | of mine |\n|---|---|\n\n")
+    assert after.endswith("| |  | |\n\nAnd this.\n")
+    worklog()
+    assert log.read_text() == after
 
 
 def test_code_is_said_at_the_third_try_and_where_to_look_is_folded_before(said, monkeypatch):
     step = speed_steps_of("w4a16")["nibbles"]
     unmet = SpeedAnswer(False, "config 0", 1.0, (DemandResult(False, "The loop converts 8 integers to floats."),))
     monkeypatch.setattr(speeding, "_path", lambda *_: FixedPath(unmet))
-    monkeypatch.setattr(speeding, "_guesses", {("w4a16", "nibbles"): Guess(0.5)})
+    speeding.predict("w4a16", "nibbles", 0.5)
     for code in (False, False, True, True):
         check_cells.check("w4a16", speed="nibbles")
         last = said[-1]
