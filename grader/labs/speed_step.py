@@ -130,8 +130,9 @@ class SpeedStep:
 
     name: what `check(lab, speed=name)` calls it. case: the speed case whose launch is looked at. question: what to
     predict, one number; quantity: the answer. demands: all must hold with one and the same config. hint: where to look;
-    code: what to write, "" where the hint says it. right: a sentence once it is done. rungs: the steps of the ladder before and after it, by their file names in
-    solutions/ladder without ".py", or "solution". shapes: the shapes of the benchmark on which their times are told.
+    code: what to write, "" where the hint says it. right: a sentence once it is done. rungs: the steps of the ladder
+    before and after it, by their file names in solutions/ladder without ".py", or "solution". shapes: the shapes of the
+    benchmark on which their times are told.
     small: the case that is interpreted to count traffic, where a quantity needs it. prefer: configs with a higher value are looked
     at first. about_now: the question is about the kernel before the step is done, and not after it.
     """

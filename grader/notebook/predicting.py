@@ -128,7 +128,9 @@ def stories() -> dict[str, Story]:
 def expect(claim: str, value: float) -> Story:
     """Notes a prediction, any number, and returns what there is of its claim; after something was found it is a later one."""
     known = stories().get(claim)
-    if known is None or value not in ((*known.later, known.prediction.value) if known.found else (known.prediction.value,)):
+    if known is None or value not in (
+        (*known.later, known.prediction.value) if known.found else (known.prediction.value,)
+    ):
         _note(_read(), claim, value, "")
     return stories()[claim]
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import os
 
+from grader.judging.standing import Standing
 from grader.labs import Lab, speed_steps_of
 from grader.labs.speed_step import SpeedStep, shown
 from grader.model import KernelSource, LabReport, Refusal
@@ -22,9 +23,9 @@ from grader.notebook.cells import (
 )
 from grader.notebook.predicting import expect, record_found, stories
 from grader.notebook.speed_path import Guess, SpeedAnswer, SpeedPath
-from grader.notebook.trial import record
 from grader.reporting.compact import Remark, marked
 from grader.reporting.inline import Inline
+from grader.reporting.standing import standing_text
 
 
 def predict(lab_id: str, speed: str, number: object) -> None:
@@ -102,7 +103,9 @@ def check_speed_step(lab: Lab, name: str, report: LabReport | None) -> None:
     except BaseException:
         output.clear()
         raise
-    ratio = next((test.metrics.get("ratio") for test in graded.tests if test.name == step.case), None) if graded else None
+    ratio = (
+        next((test.metrics.get("ratio") for test in graded.tests if test.name == step.case), None) if graded else None
+    )
     clock = [_clock(lab, step, ratio)] if isinstance(ratio, float) else []
     if answer.ok:
         tries.right(lab.id, f"speed {name}")
@@ -155,21 +158,8 @@ def _remarks(step: SpeedStep, answer: SpeedAnswer, guess: Guess, *, code: bool) 
 def _standing(lab: Lab, path: SpeedPath) -> list[Remark]:
     """Like which step of the ladder the kernel is built, and what that took; nothing before the first, or where nobody timed it."""
     rung = path.standing(list(speed_steps_of(lab.id).values()))
-    try:
-        known = record()
-    except NotYet:
-        return []
-    timed = [entry for entry in known.timed(lab.id, "ladder") if entry.contestant == f"ladder/{rung}"]
-    if not timed:
-        return []
-    times = ", ".join(f"M = {entry.M} {entry.time_us:.1f} us" for entry in timed)
-    number = rung.split("_")[1]
-    return [
-        Remark(
-            f"Your kernel is built like step {number} of the table. On an {known.gpu} that step took: {times}.",
-            "cyan",
-        )
-    ]
+    text = standing_text(lab.id, Standing(rung) if rung else None)
+    return [Remark(text, "cyan")] if text else []
 
 
 def _clock(lab: Lab, step: SpeedStep, ratio: float) -> Remark:

@@ -57,8 +57,8 @@ SPEED_STEPS = (
         ),
         hint="load each word once and unpack it into eight values in registers; with 16 tokens one tile of rows must hold them all. A tile "
         "that lies in one group needs one row of scales and one of zeros, others need one for each word",
-        code="load [BLOCK_K // 8, BLOCK_N] words, shift them by 4 * i along an axis of its own, then tl.reshape. Where group_size % BLOCK_K "
-        "== 0 a tile lies in one group, first // group_size; with a constexpr parameter that triton.heuristics makes, lambda args: "
+        code="load [BLOCK_K // 8, BLOCK_N] words, shift them by 4 * i along an axis of its own, then tl.reshape. Where group_size % "
+        "BLOCK_K == 0 a tile lies in one group, first // group_size; with a constexpr parameter that triton.heuristics makes, lambda args: "
         "args['group_size'] % args['BLOCK_K'] == 0, the compiler drops the branch that is not taken",
         right="A word holds eight weights: one load brings them all. DRAM was not read eight times, but each load was an instruction.",
         rungs=("gptq_1_published", "gptq_2_words"),
@@ -125,8 +125,8 @@ SPEED_STEPS = (
         ),
         hint="make the weight the first operand; wgmma gives a thread two neighbours along K of it, so unpack a word byte by byte",
         code="tl.dot(w, x) with w [BLOCK_N, BLOCK_K] and x [BLOCK_K, BLOCK_M]; for w, byte = words[:, :, None] >> 8 * i with i of 0 to 3, "
-        "then tl.join of its low and its high nibble, and tl.reshape. Scales and zero points stay one row per tile, [BLOCK_N, 1], as in the "
-        "step before",
+        "then tl.join of its low and its high nibble, and tl.reshape. Scales and zero points stay one row per tile, [BLOCK_N, 1], as in "
+        "the step before",
         right="wgmma takes its first operand from registers and its second from shared memory only.",
         rungs=("gptq_3_zeros", "solution"),
         shapes=(ONE, FEW, MORE),

@@ -28,7 +28,8 @@ SPEED_STEPS = (
         "step is done?",
         quantity=launched(lambda facts: facts.case.N * facts.case.K / facts.programs),
         demands=(NOT_SPLIT, FILLS_THE_GPU, NO_MATRIX_INSTRUCTION),
-        hint="handle one token separately, without tl.dot: few columns per program, so that there are many programs, and long steps along K",
+        hint="handle one token separately, without tl.dot: few columns per program, so that there are many programs, and long steps along "
+        "K",
         code="`if BLOCK_M == 1:`, with 16 columns per program and steps of 512 along K, the product element by element, kept in a tile of "
         "fp32, and one tl.sum after the loop",
         right="Enough programs, each reading one long stream of weights, and no matrix instruction that multiplies empty rows.",

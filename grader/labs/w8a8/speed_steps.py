@@ -108,8 +108,8 @@ SPEED_STEPS = (
                 at_most=0,
             ),
         ),
-        hint="from 2**23 to 2**24 fp32 has no bits left for a fraction: a sum that lies there is rounded to nearest, and its low byte tells "
-        "the integer",
+        hint="from 2**23 to 2**24 fp32 has no bits left for a fraction: a sum that lies there is rounded to nearest, and its low byte "
+        "tells the integer",
         code="clamp x / s to -128..127, then add 12582912.0, which is 1.5 * 2**23; read the low byte with .to(tl.int32, "
         "bitcast=True).to(tl.int8)",
         right="The addition rounds, and the low byte of its result is already the int8.",
