@@ -11,7 +11,7 @@ from grader.building import BuildOptions, describe
 from grader.building.compiler import Compiler
 from grader.judging.checking import check
 from grader.judging.memory_sentences import sentences
-from grader.judging.standing import CAPABILITY, DemandResult, judgement, launched, promising, rung, value
+from grader.judging.rungs import CAPABILITY, DemandResult, judgement, launched, promising, rung, value
 from grader.labs import Lab
 from grader.labs.problems import make_problem
 from grader.labs.speed_step import ConfigFacts, Needs, SpeedStep, shown

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import os
 
-from grader.judging.standing import Standing
+from grader.judging.rungs import OnLadder
 from grader.labs import Lab, speed_steps_of
 from grader.labs.speed_step import SpeedStep, shown
 from grader.model import KernelSource, LabReport, Refusal
@@ -25,7 +25,7 @@ from grader.notebook.predicting import expect, record_found, stories
 from grader.notebook.speed_path import Guess, SpeedAnswer, SpeedPath
 from grader.reporting.compact import Remark, marked
 from grader.reporting.inline import Inline
-from grader.reporting.standing import standing_text
+from grader.reporting.rung_text import standing_text
 
 
 def predict(lab_id: str, speed: str, number: object) -> None:
@@ -103,18 +103,14 @@ def check_speed_step(lab: Lab, name: str, report: LabReport | None) -> None:
     except BaseException:
         output.clear()
         raise
-    ratio = (
-        next((test.metrics.get("ratio") for test in graded.tests if test.name == step.case), None) if graded else None
-    )
+    times = {test.name: test.metrics.get("ratio") for test in graded.tests} if graded else {}
+    ratio = times.get(step.case)
     clock = [_clock(lab, step, ratio)] if isinstance(ratio, float) else []
-    if answer.ok:
-        tries.right(lab.id, f"speed {name}")
-    code = not answer.ok and not answer.wrong and tries.wants_code(lab.id, f"speed {name}")
     standing = _standing(lab, path) if answer.ok else []
-    output.show(Inline([*_remarks(step, answer, guess, code=code), *standing, *clock, *notes()]))
+    output.show(Inline([*_remarks(lab, step, answer, guess), *standing, *clock, *notes()]))
     if guess.first is not None and answer.found is not None:
-        times = f", {ratio:.2f} times as fast as cuBLAS on {chosen_device()[0].name}" if clock else ""
-        seen = f"{'✓ ' if answer.ok else ''}{step.case}, {answer.config}{times}"
+        by_clock = f", {ratio:.2f} times as fast as cuBLAS on {chosen_device()[0].name}" if clock else ""
+        seen = f"{'✓ ' if answer.ok else ''}{step.case}, {answer.config}{by_clock}"
         record_found(claim_of(lab.id, name), answer.found, seen)
     if answer.wrong:
         raise NotYet(f'Correct first, then fast: {answer.wrong}. check("{lab.id}") says more.')
@@ -138,8 +134,8 @@ def _taken_already(lab: Lab, step: SpeedStep) -> bool:
     return True
 
 
-def _remarks(step: SpeedStep, answer: SpeedAnswer, guess: Guess, *, code: bool) -> list[Remark]:
-    """What is said of an answer. code: whether that has what to write, where the step is not done."""
+def _remarks(lab: Lab, step: SpeedStep, answer: SpeedAnswer, guess: Guess) -> list[Remark]:
+    """What is said of an answer; it counts as a try, so that what to write is said at the third."""
     head = f"{step.name}: {step.right if answer.ok else 'not yet'} [{answer.config}]"
     remarks = [marked("passed" if answer.ok else "failed", head)]
     if answer.found is not None:
@@ -147,9 +143,11 @@ def _remarks(step: SpeedStep, answer: SpeedAnswer, guess: Guess, *, code: bool) 
             Remark(f"{step.question} {guess.compared(answer.found, answered=answer.ok or step.about_now)}", "cyan")
         )
     remarks += [marked("passed" if result.ok else "failed", result.text) for result in answer.results]
-    if not answer.ok and not answer.wrong:
+    if answer.ok:
+        tries.right(lab.id, f"speed {step.name}")
+    elif not answer.wrong:
         remarks.append(tries.where_to_look(step.hint))
-        if code:
+        if tries.wants_code(lab.id, f"speed {step.name}"):
             text = f"Try next: {step.code or step.hint}. Then run the kernel's cell, and this one again."
             remarks.append(Remark(text, "yellow"))
     return remarks
@@ -158,7 +156,7 @@ def _remarks(step: SpeedStep, answer: SpeedAnswer, guess: Guess, *, code: bool) 
 def _standing(lab: Lab, path: SpeedPath) -> list[Remark]:
     """Like which step of the ladder the kernel is built, and what that took; nothing before the first, or where nobody timed it."""
     rung = path.standing(list(speed_steps_of(lab.id).values()))
-    text = standing_text(lab.id, Standing(rung) if rung else None)
+    text = standing_text(lab.id, OnLadder(rung) if rung else None)
     return [Remark(text, "cyan")] if text else []
 
 

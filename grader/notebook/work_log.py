@@ -16,6 +16,7 @@ from grader.reporting.compact import Remark
 FILE = "worklog.md"
 HEAD = "| step | prediction, before | change, one | measurement, after | what follows, or why you stopped |"
 COLUMNS = 5
+EMPTY = ("# Work log", "", HEAD, "|---" * COLUMNS + "|", "", "Tools that I asked, and for what:", "")
 
 
 def worklog() -> None:
@@ -26,7 +27,7 @@ def worklog() -> None:
     if not rows:
         raise NotYet("There is nothing to log yet: predict a step towards speed first.")
     try:
-        lines = path.read_text(encoding="utf-8").split("\n") if path.exists() else []
+        lines = path.read_text(encoding="utf-8").split("\n") if path.exists() else list(map(translated, EMPTY))
         write_whole(path, "\n".join(_updated(lines, rows)))
     except (OSError, ValueError) as error:
         raise NotYet(f"{path} cannot be read and written ({error}).") from None

@@ -24,8 +24,8 @@ from grader.judging.checking import Finding
 from grader.judging.judge import Launched, Pair, Reinterpret, Terms, judge
 from grader.judging.judged import Reasons
 from grader.judging.rubric import load_rubric, load_tiers
+from grader.judging.rungs import standing
 from grader.judging.scoring import facts_of, refused
-from grader.judging.standing import standing
 from grader.labs import Lab
 from grader.labs.problems import make_problem
 from grader.model import (
@@ -44,7 +44,7 @@ from grader.model import (
 )
 from grader.reading import read
 from grader.reporting.profile_texts import build_texts, profile_texts
-from grader.reporting.standing import standing_text
+from grader.reporting.rung_text import standing_text
 from grader.running import profiler, sanitizer
 from grader.running.cpu import CASE_SECONDS, InterpretOptions, interpret
 from grader.sandbox import prewarm

@@ -11,7 +11,6 @@ from types import SimpleNamespace
 
 import pytest
 
-from grader.authoring.bundle import OWN
 from grader.authoring.notebooks import SOURCE, student_notebook
 from grader.authoring.record_tables import speed_text
 from grader.labs import all_labs, speed_steps_of
@@ -281,11 +280,12 @@ def test_a_prediction_outlives_the_kernel_and_stays_once_the_number_was_seen(sai
         check_cells.check("w8a8", speed="split")
 
 
-def test_the_handout_has_the_table_that_the_log_is_written_to():
-    template = (ROOT / OWN / "notebooks" / work_log.FILE).read_text(encoding="utf-8").split("\n")
-    assert work_log.HEAD in template
-    story = predicting.Story(predicting.Noted("a step", 1, "", "", ""))
-    assert len(work_log._updated(list(template), {"a step": story})) == len(template) + 1
+def test_a_new_log_has_a_place_for_the_tools_that_were_asked(tmp_path):
+    speeding.predict("w4a16", "words", 32768)
+    worklog()
+    title, *_, row, _, tools, end = (tmp_path / "worklog.md").read_text().split("\n")
+    assert (title, tools, end) == ("# Work log", "Tools that I asked, and for what:", "")
+    assert row.startswith("| w4a16 words | 32,768 (20")
 
 
 def test_the_log_has_what_was_predicted_and_measured_and_keeps_what_the_student_wrote(said, monkeypatch, tmp_path):

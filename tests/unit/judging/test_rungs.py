@@ -8,21 +8,21 @@ from pathlib import Path
 import pytest
 
 from grader.building import BuildOptions, build
-from grader.judging.standing import Standing, rung, standing
+from grader.judging.rungs import OnLadder, rung, standing
 from grader.labs import all_labs, speed_steps_of
 from grader.model import KernelBundle, KernelSource
 from grader.reading import read
 from grader.reporting.benchmarks import SHOWN, load
-from grader.reporting.standing import standing_text
+from grader.reporting.rung_text import standing_text
 
 SOLUTIONS = Path(__file__).parents[3] / "solutions"
 LABS = list(all_labs())
 
 # what launches and binaries leave open: a step of which only memory traffic tells, or a case whose binary no report needs
 OPEN = {
-    "w8a8_4_tiles": Standing("w8a8_3_rounding", "w8a8_4_tiles", "tiles"),
-    "dds_2_order": Standing("dds_1_obvious", "dds_2_order", "order"),
-    "w8a16_3_vectors": Standing("w8a16_1_naive", "w8a16_3_vectors", "one"),
+    "w8a8_4_tiles": OnLadder("w8a8_3_rounding", "w8a8_4_tiles", "tiles"),
+    "dds_2_order": OnLadder("dds_1_obvious", "dds_2_order", "order"),
+    "w8a16_3_vectors": OnLadder("w8a16_1_naive", "w8a16_3_vectors", "one"),
 }
 
 
@@ -41,7 +41,7 @@ def built(lab_id: str, name: str) -> KernelBundle:
 def test_a_rung_of_the_ladder_stands_at_itself_as_far_as_grading_tells(name):
     lab = all_labs()[name.split("_")[0]]
     bundle = built(lab.id, name)
-    assert standing(lab, bundle) == OPEN.get(name, Standing(name))
+    assert standing(lab, bundle) == OPEN.get(name, OnLadder(name))
     assert standing(lab, replace(bundle, binaries={})) is None
 
 
@@ -58,13 +58,13 @@ def test_rungs_follow_the_steps():
 @pytest.mark.parametrize("lab_id", LABS)
 def test_the_sentence_has_the_rungs_own_times_and_points(lab_id):
     record = load(SOLUTIONS.parent / SHOWN)
-    assert standing_text(lab_id, Standing("solution")) == standing_text(lab_id, None) == ""
+    assert standing_text(lab_id, OnLadder("solution")) == standing_text(lab_id, None) == ""
     for path in sorted((SOLUTIONS / "ladder").glob(f"{lab_id}_*.py")):
-        text, step = standing_text(lab_id, Standing(path.stem)), path.stem.split("_")[1]
+        text, step = standing_text(lab_id, OnLadder(path.stem)), path.stem.split("_")[1]
         assert text.startswith(f"The kernel is built like step {step} of the table in {lab_id}.ipynb. On an {record.gpu} ")
         timed = [one for one in record.timed(lab_id, "ladder") if one.contestant == f"ladder/{path.stem}"]
         assert timed
         assert all(f" {one.time_us:.1f} us" in text for one in timed)
         assert text.endswith(" of 40 points for speed.")
-        assert standing_text(lab_id, Standing(path.stem, "solution", "split")).endswith(
+        assert standing_text(lab_id, OnLadder(path.stem, "solution", "split")).endswith(
             f' It may have taken another step: check("{lab_id}", speed="split") tells.')

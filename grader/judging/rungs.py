@@ -79,7 +79,7 @@ def rung(steps: Sequence[SpeedStep], taken: int) -> str:
 
 
 @dataclass(frozen=True)
-class Standing:
+class OnLadder:
     """The rung that a kernel is built like. perhaps: the one that it is built like if it has taken `undecided`, a step of which what is
     known does not tell; both "" where it does."""
 
@@ -88,7 +88,7 @@ class Standing:
     undecided: str = ""
 
 
-def standing(lab: Lab, bundle: KernelBundle) -> Standing | None:
+def standing(lab: Lab, bundle: KernelBundle) -> OnLadder | None:
     """Where a kernel stands by its launches and binaries; None where too little is known.
 
     A step that only memory traffic would tell counts as taken where a later one is.
@@ -102,7 +102,7 @@ def standing(lab: Lab, bundle: KernelBundle) -> Standing | None:
     if not steps or (not sure and (first == len(steps) or True in known)):
         return None
     here, perhaps = (rung(steps, taken) or steps[0].rungs[0] for taken in (sure, first))
-    return Standing(here) if perhaps == here else Standing(here, perhaps, steps[sure].name)
+    return OnLadder(here) if perhaps == here else OnLadder(here, perhaps, steps[sure].name)
 
 
 def _taken(lab: Lab, step: SpeedStep, bundle: KernelBundle) -> bool | None:

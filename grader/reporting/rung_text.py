@@ -6,7 +6,7 @@ from functools import cache
 
 from grader.judging.points import speed_points
 from grader.judging.rubric import load_rubric
-from grader.judging.standing import Standing
+from grader.judging.rungs import OnLadder
 from grader.reporting.benchmarks import SHOWN, Entry, Record, load
 from grader.reporting.terminal import number
 from grader.reporting.whole_models import ROOT
@@ -21,7 +21,7 @@ def _record() -> Record | None:
         return None
 
 
-def standing_text(lab_id: str, standing: Standing | None) -> str:
+def standing_text(lab_id: str, standing: OnLadder | None) -> str:
     """The sentences; "" where the kernel stands at the solution, and where nobody timed that rung."""
     record = _record()
     if record is None or standing is None or not (named := standing.rung.split("_", 2)[1:]):
