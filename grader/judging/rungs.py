@@ -80,8 +80,8 @@ def rung(steps: Sequence[SpeedStep], taken: int) -> str:
 
 @dataclass(frozen=True)
 class OnLadder:
-    """The rung that a kernel is built like. perhaps: the one that it is built like if it has taken `undecided`, a step of which what is
-    known does not tell; both "" where it does."""
+    """The rung that a kernel is built like. perhaps: the one that it is built like if it has taken `undecided`, a step that only memory
+    traffic tells; both "" where there is none."""
 
     rung: str
     perhaps: str = ""
@@ -99,7 +99,8 @@ def standing(lab: Lab, bundle: KernelBundle) -> OnLadder | None:
     known = [_taken(lab, step, bundle) for step in steps]
     first = next((number for number, taken in enumerate(known) if taken is False), len(steps))
     sure = max((number + 1 for number in range(first) if known[number]), default=0)
-    if not steps or (not sure and (first == len(steps) or True in known)):
+    by_traffic = [any(demand.quantity.needs == "traffic" for demand in step.demands) for step in steps[sure:first]]
+    if not all(by_traffic) or (not sure and (first == len(steps) or True in known)):
         return None
     here, perhaps = (rung(steps, taken) or steps[0].rungs[0] for taken in (sure, first))
     return OnLadder(here) if perhaps == here else OnLadder(here, perhaps, steps[sure].name)
