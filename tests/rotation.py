@@ -48,6 +48,7 @@ SHARES = {
     "tests/unit/interpreter/test_lockstep.py::test_what_is_judged_afterwards_runs_together": 3,
     "tests/unit/interpreter/test_lockstep.py::test_wrong_kernels_come_to_the_same": 3,
     "tests/unit/judging/test_hidden.py::test_nothing_but_the_verdict_of_a_hidden_case_is_told": 3,
+    "tests/unit/judging/test_rungs.py::test_a_rung_of_the_ladder_stands_at_itself_as_far_as_grading_tells": 3,
     "tests/unit/judging/test_hidden.py::test_what_is_said_of_a_wrong_kernel_does_not_depend_on_a_hidden_case": 3,
     "tests/unit/labs/test_margin.py::test_slices_that_carry": 3,
     "tests/unit/labs/test_margin.py::test_slices_whose_loads": 4,

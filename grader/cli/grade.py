@@ -81,7 +81,10 @@ def grade(
         report = replace(report, seconds=None if report.seconds is None else _since_start())
         show(report, Terminal(highlight=False), every=every)
         if json_file or html_file:
-            report = with_facts(report, submission, labs, options, built)
+            shown, report = report.all_notes, with_facts(report, submission, labs, options, built)
+            for note in report.all_notes:
+                if note not in shown:
+                    Terminal(highlight=False).print(f"[yellow]note:[/] {escape(note)}")
         made: dict[Path, str] = {}
         if json_file:
             made[json_file] = json_text(document(report), indent=2) + "\n"

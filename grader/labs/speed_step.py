@@ -129,9 +129,10 @@ class SpeedStep:
     """One step towards speed.
 
     name: what `check(lab, speed=name)` calls it. case: the speed case whose launch is looked at. question: what to
-    predict, one number; quantity: the answer. demands: all must hold with one and the same config. hint: what to try
-    next. right: a sentence once it is done. rungs: the steps of the ladder before and after it, by their file names in
-    solutions/ladder without ".py", or "solution". shapes: the shapes of the benchmark on which their times are told.
+    predict, one number; quantity: the answer. demands: all must hold with one and the same config. hint: where to look;
+    code: what to write, "" where the hint says it. right: a sentence once it is done. rungs: the steps of the ladder
+    before and after it, by their file names in solutions/ladder without ".py", or "solution". shapes: the shapes of the
+    benchmark on which their times are told.
     small: the case that is interpreted to count traffic, where a quantity needs it. prefer: configs with a higher value are looked
     at first. about_now: the question is about the kernel before the step is done, and not after it.
     """
@@ -145,6 +146,7 @@ class SpeedStep:
     right: str
     rungs: tuple[str, str]
     shapes: tuple[str, ...]
+    code: str = ""
     small: Case | None = None
     prefer: Callable[[ConfigFacts], float] = lambda facts: 0.0
     about_now: bool = False
@@ -204,7 +206,8 @@ WORDS_ONCE = Demand(
 )
 SHARED_STORES = compiled(lambda facts: facts.iteration.shared_store_bytes * facts.threads)
 """Bytes that one program stores in shared memory in one iteration."""
-SPLIT_HINT = (
-    "give a config a SPLIT_K above 1 and use it in the kernel: program_id(1) starts at its own BLOCK_K and steps by BLOCK_K * SPLIT_K, and "
-    "tl.atomic_add joins the slices in a Y that arrives zeroed; for SPLIT_K == 1 keep the plain store, since Y is not zeroed then"
+SPLIT_HINT = "give a config a SPLIT_K above 1: so many programs share a tile of Y, and each sums its own part of K"
+SPLIT_CODE = (
+    "program_id(1) starts at its own BLOCK_K and steps by BLOCK_K * SPLIT_K, and tl.atomic_add joins the slices in a Y that arrives "
+    "zeroed; for SPLIT_K == 1 keep the plain store, since Y is not zeroed then"
 )

@@ -14,6 +14,7 @@ from grader.exercises import steps_of
 from grader.labs import Lab
 from grader.labs.problems import make_problem
 from grader.model import KernelSource, Refusal, Report, Submission
+from grader.notebook import tries
 from grader.notebook.cells import (
     NotYet,
     Output,
@@ -43,8 +44,6 @@ OUTSIDE = (
 )
 SEED = 20
 """Of the inputs while one works: the same kernel is told the same every time. Graded work meets others."""
-TRIES_BEFORE_CODE = 3
-"""A step that was wrong so often is told what to write."""
 
 
 def check(notebook: str, *, step: str | None = None, speed: str | None = None) -> float | None:
@@ -131,19 +130,15 @@ def _check_step(notebook: str, name: str) -> None:
     if isinstance(answer, Refusal):
         raise NotYet(sentence(answer.message))
     if answer.ok:
-        _failures.pop((notebook, name), None)
+        tries.right(notebook, name)
         display([marked("passed", f"{name}: {answer.sentences[0]}"), *printed(answer.printed), *notes()])
         return
-    tries = _failures[notebook, name] = _failures.get((notebook, name), 0) + 1
-    first, *rest = answer.sentences if tries >= TRIES_BEFORE_CODE else map(_without_advice, answer.sentences)
-    hint = Remark(f"{answer.step.hint}.", "dim", folded="Where to look")
-    said = [marked("failed", f"{name}: {first}"), *(Remark(text, "cyan") for text in rest), hint]
+    code = tries.wants_code(notebook, name)
+    first, *rest = answer.sentences if code else map(_without_advice, answer.sentences)
+    look = tries.where_to_look(answer.step.hint)
+    said = [marked("failed", f"{name}: {first}"), *(Remark(text, "cyan") for text in rest), look]
     display([*said, *printed(answer.printed), *notes()], grids(answer))
     raise NotYet(f"{answer.step.function} is not right yet: fix it, run its cell, then run this one again.")
-
-
-_failures: dict[tuple[str, str], int] = {}
-"""How often each step was wrong since it was last right."""
 
 
 def _without_advice(text: str) -> str:

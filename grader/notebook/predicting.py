@@ -11,7 +11,7 @@ import hashlib
 import json
 import math
 import os
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from datetime import datetime
 from pathlib import Path
 
@@ -26,13 +26,18 @@ PLACE = "GRADER_PREDICTIONS"
 
 @dataclass(frozen=True)
 class Noted:
-    """One line of the file: a prediction, or (with `value` None) that a claim was revealed."""
+    """One line of the file: a prediction, or (with `value` None) that a claim was revealed.
+
+    found, seen: of a step towards speed, the number that its check found then, and with what.
+    """
 
     claim: str
     value: float | None
     unit: str
     when: str
     digest: str
+    found: float | None = None
+    seen: str = ""
 
 
 @dataclass(frozen=True)
@@ -99,6 +104,44 @@ def after(claim: str) -> None:
         )
 
 
+@dataclass(frozen=True)
+class Story:
+    """What the file says of a step towards speed: the prediction that counts, what was found, and what was predicted after that."""
+
+    prediction: Noted
+    found: tuple[Noted, ...] = ()
+    later: tuple[float, ...] = ()
+
+
+def stories() -> dict[str, Story]:
+    """By claim what was predicted, in the order in which that began."""
+    entries = _read()
+    told = {}
+    for claim in dict.fromkeys(entry.claim for entry in entries):
+        before, _, afterwards = _history(entries, claim)
+        if before is not None:
+            found = tuple(one for one in entries if one.claim == claim and one.found is not None)
+            told[claim] = Story(before, found, tuple(afterwards))
+    return told
+
+
+def expect(claim: str, value: float) -> Story:
+    """Notes a prediction, any number, and returns what there is of its claim; after something was found it is a later one."""
+    known = stories().get(claim)
+    if known is None or value not in (
+        (*known.later, known.prediction.value) if known.found else (known.prediction.value,)
+    ):
+        _note(_read(), claim, value, "")
+    return stories()[claim]
+
+
+def record_found(claim: str, found: float, seen: str) -> None:
+    """Notes what a check found of a claim, and with what, unless that is what it found last."""
+    before = stories()[claim].found
+    if not before or (before[-1].found, before[-1].seen) != (found, seen):
+        _note(_read(), claim, None, "", found, seen)
+
+
 def _number(value: object, unit: str) -> float:
     if value is None or value is ...:
         raise NotYet(f"Your prediction is missing: write a number ({unit}), run this cell, then the next one.")
@@ -118,11 +161,13 @@ def _history(entries: list[Noted], claim: str) -> tuple[Noted | None, bool, list
     return mine[shown - 1] if shown else None, shown < len(mine), afterwards
 
 
-def _note(entries: list[Noted], claim: str, value: float | None, unit: str) -> Noted:
+def _note(
+    entries: list[Noted], claim: str, value: float | None, unit: str, found: float | None = None, seen: str = ""
+) -> Noted:
     """Adds an entry to the file. Raises NotYet where it cannot be written."""
     when = datetime.now().astimezone().isoformat(timespec="seconds")
-    digest = _digest(entries[-1].digest if entries else "", claim, value, unit, when)
-    entry, path = Noted(claim, value, unit, when, digest), _place()
+    entry, path = Noted(claim, value, unit, when, "", found, seen), place()
+    entry = replace(entry, digest=_digest(entries[-1].digest if entries else "", entry))
     try:
         write_whole(path, json.dumps([asdict(one) for one in (*entries, entry)], indent=1) + "\n")
     except OSError as error:
@@ -132,24 +177,27 @@ def _note(entries: list[Noted], claim: str, value: float | None, unit: str) -> N
     return entry
 
 
-def _digest(before: str, claim: str, value: float | None, unit: str, when: str) -> str:
-    return hashlib.sha256(json.dumps([before, claim, value, unit, when]).encode()).hexdigest()[:8]
+def _digest(before: str, entry: Noted) -> str:
+    covered = [before, entry.claim, entry.value, entry.unit, entry.when]
+    covered += [] if entry.found is None else [entry.found, entry.seen]
+    return hashlib.sha256(json.dumps(covered).encode()).hexdigest()[:8]
 
 
-def _place() -> Path:
+def place() -> Path:
+    """Where the file is."""
     return Path(os.environ.get(PLACE) or Path.cwd() / FILE)
 
 
 def _read() -> list[Noted]:
     """The entries as far as their digests fit. Raises NotYet for a file that holds something else."""
-    path = _place()
+    path = place()
     if not path.exists():
         return []
     try:
         entries = [Noted(**entry) for entry in json.loads(path.read_text(encoding="utf-8"))]
         before = ""
         for entry in entries:
-            if entry.digest != _digest(before, entry.claim, entry.value, entry.unit, entry.when):
+            if entry.digest != _digest(before, entry):
                 raise NotYet(
                     f"{path.name} was changed by hand: the entry on {entry.claim!r} of {entry.when} does not match its digest. Undo the "
                     "change, or remove the file and predict again."

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from itertools import takewhile
 
@@ -11,30 +11,17 @@ from grader.building import BuildOptions, describe
 from grader.building.compiler import Compiler
 from grader.judging.checking import check
 from grader.judging.memory_sentences import sentences
+from grader.judging.rungs import CAPABILITY, DemandResult, judgement, launched, promising, rung, value
 from grader.labs import Lab
 from grader.labs.problems import make_problem
-from grader.labs.speed_step import ConfigFacts, Demand, Needs, SpeedStep, Unknown, shown
+from grader.labs.speed_step import ConfigFacts, Needs, SpeedStep, shown
 from grader.model import Case, KernelBundle, KernelSource, Refusal
 from grader.running.cpu import InterpretOptions, interpret
 from grader.traffic import Cache, Traffic, Uncounted, count_traffic, describe_case
 
-CAPABILITY = 90
-"""What is built without a GPU of another kind: the one whose times the notebooks tell."""
-
 BUILD_SECONDS = 60.0
-MOST_CONFIGS = 4
-"""So many configs of a kernel are compiled or interpreted for one step, so that the answer comes soon."""
-
 SEED = 20
 STAGES: tuple[Needs, ...] = ("launch", "binary", "traffic")
-
-
-@dataclass(frozen=True)
-class DemandResult:
-    """One demand: whether it holds, and the sentence."""
-
-    ok: bool
-    text: str
 
 
 @dataclass(frozen=True)
@@ -89,14 +76,14 @@ class SpeedPath:
         bundle = self._described()
         if isinstance(bundle, Refusal):
             return bundle
-        candidates = self._launched(step, bundle)
+        candidates = launched(self.lab, step, bundle)
         if not candidates:
             return Refusal("rejected", next(iter(bundle.refused.values()), f"no config can be launched on {step.case}"))
         best: tuple[int, ConfigFacts, list[DemandResult]] | None = None
-        promising = self._promising(step, candidates)
-        for number, candidate in enumerate(promising):
-            if number == 1:
-                self._compile(step, promising[1:])
+        near = promising(step, candidates)
+        for at, candidate in enumerate(near):
+            if at == 1:
+                self._compile(step, near[1:])
             seen, results = self._judged(step, candidate)
             met = sum(one.ok for one in results)
             if best is None or met > best[0]:
@@ -107,18 +94,17 @@ class SpeedPath:
         met, candidate, results = best
         wrong = "" if self.right else self._wrong_with(candidate.config.index)
         candidate, why = self._with(step, candidate, step.quantity.needs)
-        found = why or _value(step.quantity.of, candidate)
+        found = why or value(step.quantity.of, candidate)
         if isinstance(found, str) and all(one.ok for one in results):
             results.append(DemandResult(False, found))
         done = not wrong and all(one.ok for one in results)
-        value = None if isinstance(found, str) else found
-        return SpeedAnswer(done, str(candidate.config), value, tuple(results), wrong)
+        number = None if isinstance(found, str) else found
+        return SpeedAnswer(done, str(candidate.config), number, tuple(results), wrong)
 
     def standing(self, steps: Sequence[SpeedStep]) -> str:
         """The last rung of the ladder, as a step names it, up to which every one of the lab's steps is taken; "" before the first."""
         taken = list(takewhile(lambda step: isinstance(answer := self.check(step), SpeedAnswer) and answer.ok, steps))
-        before = {step.rungs[1] for step in steps[len(taken) :]}
-        return next((step.rungs[1] for step in reversed(taken) if step.rungs[1] not in before), "")
+        return rung(steps, len(taken))
 
     def _described(self) -> KernelBundle | Refusal:
         if self._bundle is None:
@@ -131,30 +117,6 @@ class SpeedPath:
     def _options(self) -> BuildOptions:
         return BuildOptions((CAPABILITY,), "check", self.jobs)
 
-    def _launched(self, step: SpeedStep, bundle: KernelBundle) -> list[ConfigFacts]:
-        """The configs that can be launched on the step's case, with what the launch tells."""
-        found = []
-        for index, config in enumerate(bundle.configs):
-            if (launch := bundle.launches.get((step.case, index))) is not None:
-                constants = {**self.lab.constants, **config.constants, **dict(launch.folded)}
-                found.append(ConfigFacts(self.lab.case(step.case), config, launch.grid, constants))
-        return found
-
-    def _promising(self, step: SpeedStep, candidates: Sequence[ConfigFacts]) -> Sequence[ConfigFacts]:
-        """The configs whose launch is as it should be; where there is none, the one that comes nearest."""
-        launches = [demand for demand in step.demands if demand.quantity.needs == "launch"]
-
-        def met(candidate: ConfigFacts) -> int:
-            return sum(_judgement(demand, candidate).ok for demand in launches)
-
-        def preference(candidate: ConfigFacts) -> float:
-            found = _value(step.prefer, candidate)
-            return -math.inf if isinstance(found, str) else found
-
-        most = max(map(met, candidates))
-        near = sorted((one for one in candidates if met(one) == most), key=preference, reverse=True)
-        return near[:MOST_CONFIGS] if most == len(launches) else near[:1]
-
     def _judged(self, step: SpeedStep, candidate: ConfigFacts) -> tuple[ConfigFacts, list[DemandResult]]:
         """Every demand, cheaper ones first; traffic is counted only where all else holds."""
         results: dict[int, DemandResult] = {}
@@ -166,7 +128,7 @@ class SpeedPath:
                 break
             candidate, why = self._with(step, candidate, stage)
             for number, demand in demands:
-                results[number] = DemandResult(False, why) if why else _judgement(demand, candidate)
+                results[number] = DemandResult(False, why) if why else judgement(demand, candidate)
         return candidate, [results[number] for number in sorted(results)]
 
     def _with(self, step: SpeedStep, candidate: ConfigFacts, stage: Needs) -> tuple[ConfigFacts, str]:
@@ -232,20 +194,3 @@ class SpeedPath:
             return ""
         said = sentences(self.lab, self.source, problems, [outcome], alike=True) if finding.ok else (finding.message,)
         return f"{case.name}: {said[0]}" if said else ""
-
-
-def _judgement(demand: Demand, candidate: ConfigFacts) -> DemandResult:
-    found = _value(demand.quantity.of, candidate)
-    return (
-        DemandResult(False, found)
-        if isinstance(found, str)
-        else DemandResult(demand.holds(found), demand.sentence(found))
-    )
-
-
-def _value(of: Callable[[ConfigFacts], float], candidate: ConfigFacts) -> float | str:
-    """A number about a kernel, or the sentence why it cannot be told."""
-    try:
-        return of(candidate)
-    except Unknown as problem:
-        return f"{problem}."

@@ -5,18 +5,31 @@ from __future__ import annotations
 import math
 import os
 
+from grader.judging.rungs import OnLadder
 from grader.labs import Lab, speed_steps_of
 from grader.labs.speed_step import SpeedStep, shown
-from grader.model import KernelSource, LabReport, Refusal, TestResult
-from grader.notebook.cells import NotYet, Output, display, executed_kernel, lab_named, notes, sentence
+from grader.model import KernelSource, LabReport, Refusal
+from grader.notebook import tries
+from grader.notebook.cells import (
+    NotYet,
+    Output,
+    chosen_device,
+    display,
+    executed_kernel,
+    grading_by_nbgrader,
+    lab_named,
+    notes,
+    sentence,
+)
+from grader.notebook.predicting import expect, record_found, stories
 from grader.notebook.speed_path import Guess, SpeedAnswer, SpeedPath
-from grader.notebook.trial import record
 from grader.reporting.compact import Remark, marked
 from grader.reporting.inline import Inline
+from grader.reporting.rung_text import standing_text
 
 
 def predict(lab_id: str, speed: str, number: object) -> None:
-    """Notes what you expect of a step towards speed, before `check(lab_id, speed=...)` shows it.
+    """Notes what you expect of a step towards speed in predictions.json, before `check(lab_id, speed=...)` shows it.
 
     A step that the kernel has taken already is not asked. Raises NotYet for a step that there is not, and for what is not a number.
     """
@@ -28,17 +41,26 @@ def predict(lab_id: str, speed: str, number: object) -> None:
         raise NotYet(f"{step.question} Put your number in place of the dots.")
     if isinstance(number, bool) or not isinstance(number, int | float) or not math.isfinite(number):
         raise NotYet(f"a prediction is one number, such as 64; this is {str(number)[:40]!r}. {step.question}")
-    before = _guesses.get((lab_id, speed))
-    if before is not None and before.first is not None:
-        notice = f"You have seen the answer, so your first prediction, {shown(before.value)}, stays."
-        display([Remark(notice, "dim")] if before.value != number else [Remark(f"Noted: {shown(number)}.", "dim")])
+    if grading_by_nbgrader():
         return
-    _guesses[lab_id, speed] = Guess(number)
-    display([Remark(f"Noted: {shown(number)}.", "dim")])
+    before = expect(claim_of(lab_id, speed), number).prediction.value
+    assert before is not None
+    kept = f"You have seen the answer, so your first prediction, {shown(before)}, stays."
+    display([Remark(kept if before != number else f"Noted: {shown(number)}.", "dim")])
 
 
-_guesses: dict[tuple[str, str], Guess] = {}
-"""What was predicted of each lab's steps towards speed."""
+def claim_of(lab_id: str, speed: str) -> str:
+    """What a step towards speed is called among the predictions."""
+    return f"{lab_id} {speed}"
+
+
+def _guess(lab: Lab, step: SpeedStep) -> Guess | None:
+    """What was predicted of the step, in this notebook or before it was opened."""
+    story = stories().get(claim_of(lab.id, step.name))
+    if story is None or story.prediction.value is None:
+        return None
+    return Guess(story.prediction.value, story.found[0].found if story.found else None)
+
 
 _paths: dict[str, SpeedPath] = {}
 """What is known already of each lab's kernel on the way to speed; its source says whether it still holds."""
@@ -61,7 +83,7 @@ def check_speed_step(lab: Lab, name: str, report: LabReport | None) -> None:
     Raises NotYet without a prediction of a step that the kernel has not taken yet, and for a kernel that is not right.
     """
     step = _speed_step(lab, name)
-    guess = _guesses.get((lab.id, name))
+    guess = _guess(lab, step)
     if guess is None:
         if _taken_already(lab, step):
             return
@@ -81,9 +103,15 @@ def check_speed_step(lab: Lab, name: str, report: LabReport | None) -> None:
     except BaseException:
         output.clear()
         raise
-    clock = [] if graded is None else _clock(lab, step, next((t for t in graded.tests if t.name == step.case), None))
+    times = {test.name: test.metrics.get("ratio") for test in graded.tests} if graded else {}
+    ratio = times.get(step.case)
+    clock = [_clock(lab, step, ratio)] if isinstance(ratio, float) else []
     standing = _standing(lab, path) if answer.ok else []
-    output.show(Inline([*_remarks(step, answer, guess), *standing, *clock, *notes()]))
+    output.show(Inline([*_remarks(lab, step, answer, guess), *standing, *clock, *notes()]))
+    if guess.first is not None and answer.found is not None:
+        by_clock = f", {ratio:.2f} times as fast as cuBLAS on {chosen_device()[0].name}" if clock else ""
+        seen = f"{'✓ ' if answer.ok else ''}{step.case}, {answer.config}{by_clock}"
+        record_found(claim_of(lab.id, name), answer.found, seen)
     if answer.wrong:
         raise NotYet(f'Correct first, then fast: {answer.wrong}. check("{lab.id}") says more.')
 
@@ -106,7 +134,8 @@ def _taken_already(lab: Lab, step: SpeedStep) -> bool:
     return True
 
 
-def _remarks(step: SpeedStep, answer: SpeedAnswer, guess: Guess) -> list[Remark]:
+def _remarks(lab: Lab, step: SpeedStep, answer: SpeedAnswer, guess: Guess) -> list[Remark]:
+    """What is said of an answer; it counts as a try, so that what to write is said at the third."""
     head = f"{step.name}: {step.right if answer.ok else 'not yet'} [{answer.config}]"
     remarks = [marked("passed" if answer.ok else "failed", head)]
     if answer.found is not None:
@@ -114,35 +143,24 @@ def _remarks(step: SpeedStep, answer: SpeedAnswer, guess: Guess) -> list[Remark]
             Remark(f"{step.question} {guess.compared(answer.found, answered=answer.ok or step.about_now)}", "cyan")
         )
     remarks += [marked("passed" if result.ok else "failed", result.text) for result in answer.results]
-    if not answer.ok and not answer.wrong:
-        remarks.append(Remark(f"Try next: {step.hint}. Then run the kernel's cell, and this one again.", "yellow"))
+    if answer.ok:
+        tries.right(lab.id, f"speed {step.name}")
+    elif not answer.wrong:
+        remarks.append(tries.where_to_look(step.hint))
+        if tries.wants_code(lab.id, f"speed {step.name}"):
+            text = f"Try next: {step.code or step.hint}. Then run the kernel's cell, and this one again."
+            remarks.append(Remark(text, "yellow"))
     return remarks
 
 
 def _standing(lab: Lab, path: SpeedPath) -> list[Remark]:
     """Like which step of the ladder the kernel is built, and what that took; nothing before the first, or where nobody timed it."""
     rung = path.standing(list(speed_steps_of(lab.id).values()))
-    try:
-        known = record()
-    except NotYet:
-        return []
-    timed = [entry for entry in known.timed(lab.id, "ladder") if entry.contestant == f"ladder/{rung}"]
-    if not timed:
-        return []
-    times = ", ".join(f"M = {entry.M} {entry.time_us:.1f} us" for entry in timed)
-    number = rung.split("_")[1]
-    return [
-        Remark(
-            f"Your kernel is built like step {number} of the table. On an {known.gpu} that step took: {times}.",
-            "cyan",
-        )
-    ]
+    text = standing_text(lab.id, OnLadder(rung) if rung else None)
+    return [Remark(text, "cyan")] if text else []
 
 
-def _clock(lab: Lab, step: SpeedStep, timed: TestResult | None) -> list[Remark]:
+def _clock(lab: Lab, step: SpeedStep, ratio: float) -> Remark:
     """On a GPU, where this kernel was timed by check_speed: how fast it is, and how fast it was at first."""
-    ratio = timed.metrics.get("ratio") if timed is not None else None
-    if not isinstance(ratio, float):
-        return []
     first = _first_ratios.setdefault((lab.id, step.name), ratio)
-    return [Remark(f"{step.case} by the clock: {ratio:.2f} times as fast as cuBLAS; {first:.2f} at first.", "cyan")]
+    return Remark(f"{step.case} by the clock: {ratio:.2f} times as fast as cuBLAS; {first:.2f} at first.", "cyan")

@@ -24,6 +24,7 @@ from grader.judging.checking import Finding
 from grader.judging.judge import Launched, Pair, Reinterpret, Terms, judge
 from grader.judging.judged import Reasons
 from grader.judging.rubric import load_rubric, load_tiers
+from grader.judging.rungs import standing
 from grader.judging.scoring import facts_of, refused
 from grader.labs import Lab
 from grader.labs.problems import make_problem
@@ -43,6 +44,7 @@ from grader.model import (
 )
 from grader.reading import read
 from grader.reporting.profile_texts import build_texts, profile_texts
+from grader.reporting.rung_text import standing_text
 from grader.running import profiler, sanitizer
 from grader.running.cpu import CASE_SECONDS, InterpretOptions, interpret
 from grader.sandbox import prewarm
@@ -259,7 +261,7 @@ def with_facts(
         if isinstance(source, KernelSource) and lab.id in built:
             whole = with_binaries(lab, source, built[lab.id], options.building)
             one = found[lab.id]
-            found[lab.id] = replace(one, facts=facts_of(lab, whole, one.facts_capability))
+            found[lab.id] = _with_standing(replace(one, facts=facts_of(lab, whole, one.facts_capability)), lab, whole)
     return replace(report, labs=found)
 
 
@@ -469,7 +471,17 @@ def lab_report(
         one = launched
         return reasons(Failure(one.lab, one.source, one.bundle, one.problems, one.outcomes, findings, one.watched, how))
 
-    return judge(launched, terms, reinterpreter(launched, how), explain, checked)
+    report = judge(launched, terms, reinterpreter(launched, how), explain, checked)
+    return _with_standing(report, launched.lab, launched.bundle)
+
+
+def _with_standing(report: LabReport, lab: Lab, bundle: KernelBundle) -> LabReport:
+    """The report of a right kernel with a remark on its place on the ladder, where each config has its binary."""
+    right = report.status == "graded" and report.correctness_points == report.correctness_max
+    if not right or len(report.facts) < len(bundle.working):
+        return report
+    text = standing_text(lab.id, standing(lab, bundle))
+    return replace(report, remarks=(*report.remarks, text)) if text and text not in report.remarks else report
 
 
 def reinterpreter(launched: Launched, how: InterpretOptions) -> Reinterpret:

@@ -34,7 +34,7 @@ FOLDERS = tuple(
     f"{path.name}/" for path in sorted(ROOT.iterdir())
     if path.is_dir() and (path.name in SHOWN or not path.name.startswith((".", "_", "build", "report", "course")))
 )
-MADE = {"secrets.toml", "nbgrader_config.py"}
+MADE = {"secrets.toml", "nbgrader_config.py", "worklog.md"}
 """Files that a command writes, so that they are not in the repository."""
 
 

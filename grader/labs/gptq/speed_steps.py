@@ -55,11 +55,11 @@ SPEED_STEPS = (
                 at_most=1,
             ),
         ),
-        hint="load [BLOCK_K // 8, BLOCK_N] words and unpack each into eight values in registers: shift by 4 * i along an axis of its own, "
-        "then tl.reshape; with 16 tokens one tile of rows must hold them all. Where group_size % BLOCK_K == 0 a tile lies in one group, "
-        "first // group_size: load one row of scales and of zeros for it, and one for each word in other tiles. With a constexpr parameter "
-        "that triton.heuristics makes, lambda args: args['group_size'] % args['BLOCK_K'] == 0, the compiler drops the branch that is not "
-        "taken",
+        hint="load each word once and unpack it into eight values in registers; with 16 tokens one tile of rows must hold them all. A tile "
+        "that lies in one group needs one row of scales and one of zeros, others need one for each word",
+        code="load [BLOCK_K // 8, BLOCK_N] words, shift them by 4 * i along an axis of its own, then tl.reshape. Where group_size % "
+        "BLOCK_K == 0 a tile lies in one group, first // group_size; with a constexpr parameter that triton.heuristics makes, lambda args: "
+        "args['group_size'] % args['BLOCK_K'] == 0, the compiler drops the branch that is not taken",
         right="A word holds eight weights: one load brings them all. DRAM was not read eight times, but each load was an instruction.",
         rungs=("gptq_1_published", "gptq_2_words"),
         shapes=(FEW, MORE),
@@ -80,7 +80,8 @@ SPEED_STEPS = (
                 at_most=1,
             ),
         ),
-        hint="subtract the zero point from q while both are integers, convert the difference to fp16, and multiply it by the scale in fp16",
+        hint="a difference of integers needs no float instruction: subtract before you convert",
+        code="subtract the zero point from q while both are integers, convert the difference to fp16, and multiply it by the scale in fp16",
         right="A difference of integers is exact, so the weight is rounded once, by its scale.",
         rungs=("gptq_2_words", "gptq_3_zeros"),
         shapes=(FEW, MORE),
@@ -100,7 +101,8 @@ SPEED_STEPS = (
                 at_most=1 / 2,
             ),
         ),
-        hint="in a tile that lies in one group, add tl.dot(x, q - (z + 1)) * scale to the accumulator, in fp32; other tiles do as before",
+        hint="in a tile that lies in one group, all products of a column have the same scale: multiply their sum by it",
+        code="in a tile that lies in one group, add tl.dot(x, q - (z + 1)) * scale to the accumulator, in fp32; other tiles do as before",
         right="The scale is common to all products of a tile and a column: it costs one multiplication for each element of a tile of Y, "
         "and no weight is rounded.",
         rungs=("gptq_3_zeros", "gptq_4_groups"),
@@ -121,9 +123,10 @@ SPEED_STEPS = (
                 at_most=0,
             ),
         ),
-        hint="make the weight the first operand, tl.dot(w, x) with w [BLOCK_N, BLOCK_K] and x [BLOCK_K, BLOCK_M]. wgmma gives a thread two "
-        "neighbours along K, so unpack a word byte by byte: byte = words[:, :, None] >> 8 * i with i of 0 to 3, then tl.join of its "
-        "low and its high nibble, and tl.reshape. Scales and zero points stay one row per tile, [BLOCK_N, 1], as in the step before",
+        hint="make the weight the first operand; wgmma gives a thread two neighbours along K of it, so unpack a word byte by byte",
+        code="tl.dot(w, x) with w [BLOCK_N, BLOCK_K] and x [BLOCK_K, BLOCK_M]; for w, byte = words[:, :, None] >> 8 * i with i of 0 to 3, "
+        "then tl.join of its low and its high nibble, and tl.reshape. Scales and zero points stay one row per tile, [BLOCK_N, 1], as in "
+        "the step before",
         right="wgmma takes its first operand from registers and its second from shared memory only.",
         rungs=("gptq_3_zeros", "solution"),
         shapes=(ONE, FEW, MORE),
@@ -137,8 +140,8 @@ SPEED_STEPS = (
         "step is done?",
         quantity=launched(lambda facts: facts.case.N * facts.case.K / 2 / facts.programs),
         demands=(NOT_SPLIT, FILLS_THE_GPU),
-        hint="make BLOCK_N 16, which gives enough programs; so that each of their warps has work, let the warps share K: tl.dot of "
-        "[slice, n, k] by [slice, k, m], each slice times its scale, then tl.sum over the slices",
+        hint="make BLOCK_N 16, which gives enough programs; so that each of their warps has work, let the warps share K",
+        code="tl.dot of [slice, n, k] by [slice, k, m], each slice times its scale, then tl.sum over the slices",
         right="Enough programs, and neither zeroing nor atomics.",
         rungs=("gptq_5_registers", "solution"),
         shapes=(ONE,),

@@ -7,6 +7,7 @@ from grader.labs.speed_step import (
     NOT_SPLIT,
     PROGRAMS,
     SHARED_STORES,
+    SPLIT_CODE,
     SPLIT_HINT,
     WORDS_ONCE,
     ConfigFacts,
@@ -71,8 +72,8 @@ SPEED_STEPS = (
         question="With M = 16, N = 128, K = 512, how many bytes of qweight will a launch load in all, once this step is done?",
         quantity=READ,
         demands=(WORDS_ONCE,),
-        hint="load [BLOCK_K // 8, BLOCK_N] words and unpack each into eight values in registers: shift by 4 * i along an axis of its own, "
-        "then tl.reshape; with 16 tokens one tile of rows must hold them all",
+        hint="load each word once and unpack it into eight values in registers; with 16 tokens one tile of rows must hold them all",
+        code="load [BLOCK_K // 8, BLOCK_N] words, shift them by 4 * i along an axis of its own, then tl.reshape",
         right="A word holds eight weights: one load brings them all. DRAM was not read eight times, but each load was an instruction.",
         rungs=("w4a16_2_epilogue", "w4a16_3_words"),
         shapes=(FEW, MANY),
@@ -92,9 +93,10 @@ SPEED_STEPS = (
                 at_most=0,
             ),
         ),
-        hint="the bits 0x6400 | u are the fp16 number 1024 + u, for u of 0 to 15, and a nibble whose sign bit is flipped is u = q + 8. So "
-        "put two nibbles into the halves of an int32, pair = (... & 0x000F000F) ^ 0x64086408; its halves, .to(tl.int16).to(tl.float16, "
-        "bitcast=True), are two weights once 1032.0 is subtracted from their tl.join",
+        hint="the bits 0x6400 | u are the fp16 number 1024 + u, for u of 0 to 15, and a nibble whose sign bit is flipped is u = q + 8: put "
+        "two nibbles into the two halves of an int32, and make each half such a number",
+        code="pair = (... & 0x000F000F) ^ 0x64086408; its halves, .to(tl.int16).to(tl.float16, bitcast=True), are two weights once 1032.0 "
+        "is subtracted from their tl.join",
         right="The bits already are an fp16 number: no conversion, and one subtraction for two weights.",
         rungs=("w4a16_2_epilogue", "w4a16_3_words"),
         shapes=(FEW, MANY),
@@ -107,6 +109,7 @@ SPEED_STEPS = (
         quantity=PROGRAMS,
         demands=(FILLS_THE_GPU,),
         hint=SPLIT_HINT,
+        code=SPLIT_CODE,
         right="With one token a launch mostly reads weights: what counts is how many multiprocessors load them at once.",
         rungs=("w4a16_3_words", "w4a16_4_split"),
         shapes=(ONE, FEW),
@@ -125,9 +128,9 @@ SPEED_STEPS = (
                 at_most=0,
             ),
         ),
-        hint="make the weight the first operand, tl.dot(w, x, acc) with w [BLOCK_N, BLOCK_K] and x [BLOCK_K, BLOCK_M]. wgmma gives a "
-        "thread two neighbours along K, so unpack a word byte by byte: byte = words[:, :, None] >> 8 * i with i of 0 to 3, then tl.join of "
-        "its low and its high nibble, and tl.reshape",
+        hint="make the weight the first operand; wgmma gives a thread two neighbours along K of it, so unpack a word byte by byte",
+        code="tl.dot(w, x, acc) with w [BLOCK_N, BLOCK_K] and x [BLOCK_K, BLOCK_M]; for w, byte = words[:, :, None] >> 8 * i with i of 0 "
+        "to 3, then tl.join of its low and its high nibble, and tl.reshape",
         right="wgmma takes its first operand from registers and its second from shared memory only.",
         rungs=("w4a16_4_split", "w4a16_5_registers"),
         shapes=(ONE, FEW, MANY),
@@ -141,8 +144,8 @@ SPEED_STEPS = (
         "step is done?",
         quantity=launched(lambda facts: facts.case.N * facts.case.K / 2 / facts.programs),
         demands=(NOT_SPLIT, FILLS_THE_GPU),
-        hint="make BLOCK_N 16, which gives enough programs; so that each of their warps has work, let the warps share K: tl.dot of "
-        "[slice, n, k] by [slice, k, m], then tl.sum over the slices",
+        hint="make BLOCK_N 16, which gives enough programs; so that each of their warps has work, let the warps share K",
+        code="tl.dot of [slice, n, k] by [slice, k, m], then tl.sum over the slices",
         right="Enough programs, and neither zeroing nor atomics.",
         rungs=("w4a16_5_registers", "solution"),
         shapes=(ONE,),

@@ -9,6 +9,7 @@ from grader.labs.speed_step import (
     ON_WARP_GROUPS,
     PROGRAMS,
     SHARED_STORES,
+    SPLIT_CODE,
     SPLIT_HINT,
     Demand,
     SpeedStep,
@@ -27,8 +28,10 @@ SPEED_STEPS = (
         "step is done?",
         quantity=launched(lambda facts: facts.case.N * facts.case.K / facts.programs),
         demands=(NOT_SPLIT, FILLS_THE_GPU, NO_MATRIX_INSTRUCTION),
-        hint="handle one token separately, `if BLOCK_M == 1:`, with 16 columns per program and steps of 512 along K: the product "
-        "element by element, kept in a tile of fp32, and one tl.sum after the loop",
+        hint="handle one token separately, without tl.dot: few columns per program, so that there are many programs, and long steps along "
+        "K",
+        code="`if BLOCK_M == 1:`, with 16 columns per program and steps of 512 along K, the product element by element, kept in a tile of "
+        "fp32, and one tl.sum after the loop",
         right="Enough programs, each reading one long stream of weights, and no matrix instruction that multiplies empty rows.",
         rungs=("w8a16_1_naive", "w8a16_3_vectors"),
         shapes=(ONE,),
@@ -51,6 +54,7 @@ SPEED_STEPS = (
             FILLS_THE_GPU,
         ),
         hint=SPLIT_HINT,
+        code=SPLIT_CODE,
         right="With a few tokens, too, a launch mostly reads weights: what counts is how many multiprocessors load them at once.",
         rungs=("w8a16_1_naive", "w8a16_4_split"),
         shapes=(FEW,),
@@ -71,8 +75,9 @@ SPEED_STEPS = (
             ),
             ON_WARP_GROUPS,
         ),
-        hint="make the weight the first operand, tl.dot(w, x, acc) with w [BLOCK_N, BLOCK_K] and x [BLOCK_K, BLOCK_M], and "
-        "transpose the result with tl.trans after the loop; BLOCK_N is at least 64 then, with at least 4 warps and 2 stages",
+        hint="make the weight the first operand, and transpose the result after the loop",
+        code="tl.dot(w, x, acc) with w [BLOCK_N, BLOCK_K] and x [BLOCK_K, BLOCK_M], and tl.trans(acc) after the loop; BLOCK_N is at least "
+        "64 then, with at least 4 warps and 2 stages",
         right="wgmma takes its first operand from registers and its second from shared memory only.",
         rungs=("w8a16_4_split", "w8a16_5_registers"),
         shapes=(FEW, MANY),

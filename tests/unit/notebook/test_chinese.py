@@ -135,7 +135,8 @@ def test_every_step_towards_speed_asks_and_answers_in_chinese_and_asks_what_its_
         for guess in (Guess(2.0), Guess(3.0), Guess(2.0, 4.0)):
             in_chinese(f"{step.question} {guess.compared(3.0, answered=True)}")
         in_chinese(f"{step.question} {Guess(2.0).compared(3.0, answered=False)}")
-        in_chinese(f"Try next: {step.hint}. Then run the kernel's cell, and this one again.")
+        in_chinese(f"{step.hint}.")
+        in_chinese(f"Try next: {step.code or step.hint}. Then run the kernel's cell, and this one again.")
         in_chinese(f"✓ {step.name}: {step.right} [{CONFIG}]")
         for demand in step.demands:
             for found in (1.0, 7.0, 1e6):

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import math
+import re
 from dataclasses import replace
 from importlib.metadata import version
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
@@ -15,9 +17,9 @@ from grader.labs import all_labs, speed_steps_of
 from grader.labs.speed_step import ConfigFacts, Demand, SpeedStep, launched
 from grader.model import Case, Config, KernelSource, Refusal
 from grader.notebook import cells as notebook_cells
-from grader.notebook import check_cells, speeding
+from grader.notebook import check_cells, language, predicting, speeding, tries, work_log, worklog
 from grader.notebook.cells import NotYet
-from grader.notebook.speed_path import Guess, SpeedAnswer, SpeedPath
+from grader.notebook.speed_path import DemandResult, Guess, SpeedAnswer, SpeedPath
 from grader.reading import read
 from grader.reporting.benchmarks import SHOWN, load
 from grader.reporting.inline import Inline
@@ -76,6 +78,38 @@ def paths() -> dict[tuple[str, str], SpeedPath]:
     return {}
 
 
+@pytest.fixture(autouse=True)
+def predictions(tmp_path, monkeypatch):
+    """A file of this test's own."""
+    monkeypatch.setenv(predicting.PLACE, str(tmp_path / "predictions.json"))
+
+
+class FixedPath:
+    """A path on which every check comes to the same answer."""
+
+    right = False
+
+    def __init__(self, answer: SpeedAnswer) -> None:
+        self.answer = answer
+
+    def check(self, step: SpeedStep) -> SpeedAnswer:
+        return self.answer
+
+
+@pytest.fixture
+def said(monkeypatch):
+    """Cells of a notebook with one answer to every step; what they show is in the list."""
+    found: list[str] = []
+    output = SimpleNamespace(show=lambda answer: found.append(repr(answer)), clear=found.clear)
+    monkeypatch.setattr(speeding, "Output", lambda: output)
+    monkeypatch.setattr(speeding, "display", lambda remarks: found.append(repr(Inline(remarks))))
+    monkeypatch.setattr(speeding, "executed_kernel", lambda lab: source(lab.id, f"{lab.id}_1_obvious"))
+    monkeypatch.setattr(speeding, "_standing", lambda *_: [])
+    monkeypatch.setattr(speeding, "_first_ratios", {})
+    monkeypatch.setattr(tries, "_failures", {})
+    return found
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize(("lab_id", "name"), [(lab_id, name) for lab_id in LABS for name in speed_steps_of(lab_id)])
 def test_a_step_is_open_before_its_rung_and_done_after_it(lab_id, name, paths):
@@ -95,14 +129,16 @@ def test_a_step_is_open_before_its_rung_and_done_after_it(lab_id, name, paths):
 
 @pytest.mark.slow
 @pytest.mark.parametrize(("lab_id", "rung"), [(lab_id, step.rungs[1]) for lab_id in LABS for step in speed_steps_of(lab_id).values()])
-def test_a_kernel_stands_where_its_rung_does(lab_id, rung, paths):
+def test_a_kernel_stands_where_its_rung_does(lab_id, rung, paths, monkeypatch):
     path = paths.setdefault((lab_id, rung), path_of(lab_id, rung, 2))
     assert path.standing(list(speed_steps_of(lab_id).values())) == rung
-    (remark,) = speeding._standing(all_labs()[lab_id], path) or [None]
-    number, timed = rung.split("_")[1:2], [one for one in load(ROOT / SHOWN).timed(lab_id) if one.contestant == f"ladder/{rung}"]
-    assert (remark is None) == (rung == "solution")
-    assert remark is None or f"like step {number[0]} of the table" in remark.text
-    assert all(f"M = {one.M} {one.time_us:.1f} us" in remark.text for one in timed)
+    said = [remark.text for remark in speeding._standing(all_labs()[lab_id], path)]
+    assert len(said) == (rung != "solution")
+    monkeypatch.setenv(language.PLACE, "zh")
+    for text in said:
+        number = rung.split("_")[1]
+        assert f"like step {number} of the table in {lab_id}.ipynb" in text
+        assert re.search(rf"相当于 {lab_id}.ipynb 表中第 {number} 步；.*；速度分 [\d.]+/40。$", language.translated(text))
 
 
 NIBBLES = """    byte = words[:, :, None] >> (8 * tl.arange(0, 4))[None, None, :]
@@ -192,8 +228,7 @@ def test_what_is_no_prediction_is_answered_in_a_sentence(lab_id, name, number, s
         speeding.predict(lab_id, name, number)
 
 
-def test_nothing_is_shown_before_a_prediction(monkeypatch):
-    monkeypatch.setattr(speeding, "_guesses", {})
+def test_nothing_is_shown_before_a_prediction():
     with pytest.raises(NotYet, match=r'Predict first, with predict\("w8a8", "split", your number\): How many programs'):
         check_cells.check("w8a8", speed="split")
 
@@ -203,7 +238,6 @@ def test_nothing_is_shown_before_a_prediction(monkeypatch):
 def test_a_step_that_the_kernel_has_taken_is_not_asked(rung, asked, monkeypatch):
     shown: list[str] = []
     text = (ROOT / "solutions" / "ladder" / f"{rung}.py").read_text(encoding="utf-8")
-    monkeypatch.setattr(speeding, "_guesses", {})
     monkeypatch.setattr(speeding, "_paths", {})
     monkeypatch.setattr(notebook_cells, "inputs", lambda *_: [text])
     monkeypatch.setattr(speeding, "display", lambda remarks: shown.append(repr(Inline(remarks))))
@@ -216,16 +250,98 @@ def test_a_step_that_the_kernel_has_taken_is_not_asked(rung, asked, monkeypatch)
             step()
             assert shown.pop().startswith("✓ epilogue: already done, nothing to predict. A scale that is constant along K")
     assert shown == []
-    assert speeding._guesses == {}
+    assert predicting.stories() == {}
 
 
-def test_a_prediction_stays_once_the_number_was_seen(monkeypatch):
-    shown: list[str] = []
-    monkeypatch.setattr(speeding, "_guesses", {("w8a8", "split"): Guess(64, first=256)})
-    monkeypatch.setattr(speeding, "display", lambda remarks: shown.append(repr(Inline(remarks))))
+def test_a_prediction_outlives_the_kernel_and_stays_once_the_number_was_seen(said, monkeypatch):
+    found = SpeedAnswer(True, "config 0", 256, ())
+    monkeypatch.setattr(speeding, "_path", lambda *_: FixedPath(found))
+    for number in (32, 0, 64):
+        speeding.predict("w8a8", "split", number)
+    check_cells.check("w8a8", speed="split")
     speeding.predict("w8a8", "split", 256)
-    assert shown == ["You have seen the answer, so your first prediction, 64, stays."]
-    assert speeding._guesses["w8a8", "split"].value == 64
+    assert said[-1] == "You have seen the answer, so your first prediction, 64, stays."
+    monkeypatch.setattr(speeding, "_path", lambda *_: FixedPath(replace(found, found=128)))
+    check_cells.check("w8a8", speed="split")
+    check_cells.check("w8a8", speed="split")
+    assert "You predicted 64. It was 256 at first, and is 128 now." in said[-1]
+    story = predicting.stories()["w8a8 split"]
+    assert (story.prediction.value, story.later) == (64, (256,))
+    assert [(one.found, one.seen) for one in story.found] == [(n, "✓ speed_m16, config 0") for n in (256, 128)]
+    timed = SimpleNamespace(name="speed_m16", metrics={"ratio": 0.876})
+    graded = SimpleNamespace(source=source("w8a8", "w8a8_1_obvious"), tests=[timed], correctness_points=60, correctness_max=60)
+    monkeypatch.setattr(speeding, "chosen_device", lambda: (SimpleNamespace(name="NVIDIA H200"), None))
+    speeding.check_speed_step(all_labs()["w8a8"], "split", graded)
+    assert said[-1].endswith("\nspeed_m16 by the clock: 0.88 times as fast as cuBLAS; 0.88 at first.")
+    assert predicting.stories()["w8a8 split"].found[-1].seen == "✓ speed_m16, config 0, 0.88 times as fast as cuBLAS on NVIDIA H200"
+    path = predicting.place()
+    path.write_text(path.read_text().replace("128", "64"))
+    with pytest.raises(NotYet, match="changed by hand: the entry on 'w8a8 split'"):
+        check_cells.check("w8a8", speed="split")
+
+
+def test_a_new_log_has_a_place_for_the_tools_that_were_asked(tmp_path):
+    speeding.predict("w4a16", "words", 32768)
+    worklog()
+    title, *_, row, _, tools, end = (tmp_path / "worklog.md").read_text().split("\n")
+    assert (title, tools, end) == ("# Work log", "Tools that I asked, and for what:", "")
+    assert row.startswith("| w4a16 words | 32,768 (20")
+
+
+def test_the_log_has_what_was_predicted_and_measured_and_keeps_what_the_student_wrote(said, monkeypatch, tmp_path):
+    with pytest.raises(NotYet, match="nothing to log yet"):
+        worklog()
+    log = tmp_path / "worklog.md"
+    log.write_text("# Mine\n\n| a table | of mine |\n|---|---|")
+    monkeypatch.setattr(speeding, "_path", lambda *_: FixedPath(SpeedAnswer(False, "config 0", 16384.0, ())))
+    speeding.predict("w4a16", "registers", 0)
+    speeding.predict("w4a16", "split", 100)
+    predicting.lock("batch", 3, "us")
+    check_cells.check("w4a16", speed="registers")
+    worklog()
+    *before, first, second, _end = log.read_text().split("\n")
+    assert before == ["# Mine", "", "| a table | of mine |", "|---|---|", "", work_log.HEAD, "|---|---|---|---|---|"]
+    assert re.fullmatch(r"\| w4a16 registers \| 0 \(20.*\) \| \| 16,384 \(speed_m512, config 0\) \| \|", first)
+    assert re.fullmatch(r"\| w4a16 split \| 100 \(20.*\) \| \|  \| \|", second)
+    own = first.replace("| | 16", "| weight \\| first | 16").removesuffix("| |") + "|  the trip was most of it |"
+    rewritten = "| w4a16 split | I | rewrote | a | row | of | it |"
+    log.write_text(log.read_text().replace(first, own).replace(second, rewritten) + "\nAnd this.\n")
+    monkeypatch.setattr(speeding, "_path", lambda *_: FixedPath(SpeedAnswer(True, "config 1", 0, ())))
+    speeding.predict("w4a16", "words", 32768)
+    speeding.predict("w4a16", "registers", 4)
+    check_cells.check("w4a16", speed="registers")
+    worklog()
+    after = log.read_text()
+    assert "; later 4 | weight \\| first | 16,384 → 0 (✓ speed_m512, config 1) |  the trip was most of it |\n" in after
+    assert f"{rewritten}\n| w4a16 words | 32,768 (" in after
+    assert after.startswith("# Mine\n\n| a table | of mine |\n|---|---|\n\n")
+    assert after.endswith("| |  | |\n\nAnd this.\n")
+    worklog()
+    assert log.read_text() == after
+
+
+def test_code_is_said_at_the_third_try_and_where_to_look_is_folded_before(said, monkeypatch):
+    step = speed_steps_of("w4a16")["nibbles"]
+    unmet = SpeedAnswer(False, "config 0", 1.0, (DemandResult(False, "The loop converts 8 integers to floats."),))
+    monkeypatch.setattr(speeding, "_path", lambda *_: FixedPath(unmet))
+    speeding.predict("w4a16", "nibbles", 0.5)
+    for code in (False, False, True, True):
+        check_cells.check("w4a16", speed="nibbles")
+        last = said[-1]
+        assert "The loop converts 8 integers to floats." in last
+        assert f"Where to look: {step.hint}." in last
+        assert ("^ 0x64086408" in last) is code
+    monkeypatch.setattr(speeding, "_path", lambda *_: FixedPath(replace(unmet, ok=True)))
+    check_cells.check("w4a16", speed="nibbles")
+    assert "Where to look" not in said[-1]
+    monkeypatch.setattr(speeding, "_path", lambda *_: FixedPath(unmet))
+    check_cells.check("w4a16", speed="nibbles")
+    assert "0x64086408" not in said[-1]
+
+
+def test_no_hint_has_what_to_write():
+    for step in (step for lab_id in LABS for step in speed_steps_of(lab_id).values()):
+        assert not re.search(r"\w\(\w|\s=\s[^q]|\[\w+ //", step.hint.replace("u = q + 8", "")), step.hint
 
 
 # ---------------------------------------------------------------- as data, and in the notebooks

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from grader.notebook import NotYet, check, check_cells, show_values, step_values
+from grader.notebook import NotYet, check, show_values, step_values, tries
 
 WRONG = """\
 import triton
@@ -21,13 +21,13 @@ def add(x_ptr, y_ptr, out_ptr, BLOCK: tl.constexpr):
 def run_cells(monkeypatch):
     """The cell that the notebook ran."""
     monkeypatch.setattr(step_values, "inputs", lambda: ["", WRONG])
-    monkeypatch.setattr(check_cells, "_failures", {})
+    monkeypatch.setattr(tries, "_failures", {})
 
 
 def test_a_wrong_step_shows_values_and_prints_at_once_and_what_to_write_later(capsys):
     answers = []
-    for before in (0, check_cells.TRIES_BEFORE_CODE - 1):
-        check_cells._failures["opening", "add"] = before
+    for before in (0, tries.BEFORE_CODE - 1):
+        tries._failures["opening", "add"] = before
         with pytest.raises(NotYet, match="add is not right yet"):
             check("opening", step="add")
         answers.append(capsys.readouterr().out)

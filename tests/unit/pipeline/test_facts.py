@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import replace
 from pathlib import Path
 
@@ -11,6 +12,7 @@ from grader.gpu.devices import choose
 from grader.labs import get_lab
 from grader.model import LabReport
 from grader.pipeline.grading import GradeOptions, grade
+from tests.commands import invoked
 from tests.submissions import TESTS
 
 pytestmark = pytest.mark.slow
@@ -47,3 +49,18 @@ def test_the_verdict_needs_no_binaries(name, tmp_path):
     if whole.facts:
         assert len(verdict.facts) < len(whole.facts)
         assert all(whole.facts[config] == facts for config, facts in verdict.facts.items())
+
+
+def test_a_right_kernel_is_told_its_place_on_the_ladder_where_the_facts_are_compiled(tmp_path):
+    kernel = TESTS / "styles" / "w4a16_plain.py"
+    said = "The kernel is built like step 2 of the table in w4a16.ipynb."
+    done = invoked("grade", kernel, "--lab", "w4a16", "--json", tmp_path / "r.json", "--html", tmp_path / "r.html")
+    assert done.exit_code == 0
+    assert f"note: {said}" in " ".join(done.stdout.split())
+    assert said in (tmp_path / "r.html").read_text(encoding="utf-8")
+    (note,) = json.loads((tmp_path / "r.json").read_text(encoding="utf-8"))["notes"]
+    assert note.startswith(said)
+    wrong = tmp_path / "w4a16.py"
+    wrong.write_text(kernel.read_text(encoding="utf-8").replace("& 0xF", "& 0x7"), encoding="utf-8")
+    assert wrong.read_text(encoding="utf-8") != kernel.read_text(encoding="utf-8")
+    assert "The kernel is built like" not in invoked("grade", wrong, "--json", tmp_path / "w.json").stdout
