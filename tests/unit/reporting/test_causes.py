@@ -163,13 +163,17 @@ def test_a_notebook_says_each_cause_once():
 
 
 def test_messages_that_differ_in_numbers_alone_are_one_cause():
-    where = "the grader could not trace how this kernel computes Y"
-    texts = (where, where, f"{where} (it ends at `scan`)", where)
-    tests = [
-        case(name, f"{number} of 9 elements of Y are wrong [config {number}]", text)
-        for number, (name, text) in enumerate(zip("abcd", texts, strict=True))
-    ]
-    assert [one.cases for one in causes(tests)] == [("a", "b", "d"), ("c",)]
+    messages = [f"Y[{n}, 0] is {value}, expected {-value} [config {n}]" for n, value in enumerate((-2.5, 3, -1, 4))]
+    tests = [case(name, message) for name, message in zip("abcd", messages, strict=True)]
+    assert [one.cases for one in causes([*tests, case("e", "all of Y is NaN")])] == [("a", "b", "c", "d"), ("e",)]
+
+
+def test_what_could_not_be_traced_at_one_line_is_one_cause_whatever_came_out():
+    where = "the grader could not trace how this kernel computes Y (it ends at `{}`, w8a8.py line {}); the smallest is `a`"
+    ends = (("dot", 5), ("dot", 5), ("scan", 5), ("dot", 51))
+    messages = ("1 of 9 elements of Y are wrong", "all of Y is NaN", "9 of 9", "2 of 9")
+    tests = [case(name, said, where.format(*end)) for name, said, end in zip("abcd", messages, ends, strict=True)]
+    assert [one.cases for one in causes(tests)] == [("a", "b"), ("c",), ("d",)]
 
 
 def test_every_line_that_was_observed_and_of_memory_bears_its_sentence():
