@@ -105,7 +105,7 @@ def test_causes_come_in_the_order_in_which_to_put_them_right():
 
 @pytest.mark.parametrize("shown", [printed, html.page], ids=["terminal", "page"])
 def test_each_sentence_is_there_once(shown):
-    """What was observed, and a message that several cases share. The page has every case's own again, folded."""
+    """What was observed, and a message that several cases share. Of the page's table, which has each case's message, see below."""
     same = [
         case(name, f"the kernel wrote outside y_ptr [config {n}]")
         for n, name in enumerate(("a_case", "b_case", "c_case"))
@@ -123,6 +123,15 @@ def test_each_sentence_is_there_once(shown):
     assert "7 of 7 cases fail" in text
     assert "to fix" not in text, "two sentences may have one cause"
     assert re.search("in .*a_case.*b_case.*c_case", text, re.IGNORECASE)
+
+
+def test_a_case_in_the_pages_table_refers_to_its_cause():
+    for tests, words in (([*ROUNDED, *SCALED], ["cause 1", "cause 1", "cause 2", "cause 2"]), (ROUNDED, ["the cause above"] * 2)):
+        text = html.page(report(*tests))
+        table = text[text.index("<summary>Cases</summary>") :]
+        assert re.findall(r'<a href="#w8a8-cause-\d">(.*?)</a>', table) == words
+        assert "became 2" not in table[: table.index("</details>")]
+        assert ("<h4>Cause 2</h4>" in text) == ("cause 2" in words)
 
 
 @pytest.mark.parametrize(
