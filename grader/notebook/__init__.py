@@ -1,20 +1,20 @@
 """For students' notebooks: `from grader.notebook import ask, check, check_answer, check_speed, device, predict, submit`.
 
-`show_...` draw a kernel's memory; `needs` keeps a cell from running before an earlier step is right. Where a notebook imports this,
+`show_device` says where kernels run, `show_values` what a step gives, other `show_...` draw a kernel's memory; `needs` keeps a cell from running before an earlier step is right. Where a notebook imports this,
 the import also sets up its process (`own_kernels.begin`); elsewhere it changes nothing.
 """
 
 from grader.notebook.asking import ask, check_answer
 from grader.notebook.cells import NotYet, running_shell
 from grader.notebook.check_cells import check, check_speed, needs
-from grader.notebook.own_kernels import begin, device
+from grader.notebook.own_kernels import begin, device, show_device
 from grader.notebook.showing import show_memory, show_order, show_programs, show_warp
 from grader.notebook.speeding import predict
 from grader.notebook.step_values import show_values
 from grader.notebook.submitting import submit
 
 __all__ = [
-    "NotYet", "ask", "check", "check_answer", "check_speed", "device", "needs", "predict", "show_memory", "show_order",
+    "NotYet", "ask", "check", "check_answer", "check_speed", "device", "needs", "predict", "show_device", "show_memory", "show_order",
     "show_programs", "show_values", "show_warp", "submit",
 ]  # fmt: skip
 
