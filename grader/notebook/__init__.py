@@ -1,8 +1,8 @@
 """For students' notebooks: `from grader.notebook import ask, check, check_answer, check_speed, device, predict, submit`.
 
-`show_device` says where kernels run, `show_values` what a step gives, the other `show_...` draw a kernel's memory; `needs` keeps a cell from
-running before an earlier step is right. Where a notebook imports this, the import also sets up its process (`own_kernels.begin`); elsewhere it
-changes nothing.
+`show_device` says where kernels run, `show_values` what a step gives, the other `show_...` draw a kernel's memory; `needs` keeps a
+cell from running before an earlier step is right. Where a notebook imports this, the import also sets up its process
+(`own_kernels.begin`); elsewhere it changes nothing.
 """
 
 from grader.notebook.asking import ask, check_answer
