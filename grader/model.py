@@ -47,8 +47,8 @@ def as_data(constants: Mapping[str, Constant]) -> dict[str, Any]:
 class SourceLine:
     """Where a line of a kernel's module came from: file or notebook cell, and its line there.
 
-    name, step: in a notebook, the function that contains the line, and the step that asks for this function (0: none). Students read
-    these instead of a cell's number, which is one thing while the notebook runs and another in the file.
+    name, step: in a notebook, the function that contains the line, or else what its cell is known by, and the step that asks for this
+    function (0: none). Students read these instead of a cell's number, which is one thing while the notebook runs and another in the file.
     """
 
     place: str
@@ -56,10 +56,13 @@ class SourceLine:
     name: str = ""
     step: int = 0
 
+    @property
+    def holder(self) -> str:
+        """What the line is a line of."""
+        return f"`{self.name}`{f' (step {self.step})' if self.step else ''}" if self.name else self.place
+
     def __str__(self) -> str:
-        if not self.name:
-            return f"{self.place} line {self.line}"
-        return f"`{self.name}`{f' (step {self.step})' if self.step else ''}, line {self.line}"
+        return f"{self.holder}{',' if self.name else ''} line {self.line}"
 
 
 @dataclass(frozen=True)

@@ -143,7 +143,8 @@ def watch(
         return html_file
 
     try:
-        Watch(path, labs, options, Lines(Terminal(highlight=False), publish), all_labs=bool(lab)).run()
+        lines = Lines(Terminal(highlight=False), publish, path if path.is_dir() else path.parent)
+        Watch(path, labs, options, lines, all_labs=bool(lab)).run()
     except KeyboardInterrupt:
         errors.print("stopped watching")
 

@@ -79,7 +79,7 @@ class Client:
     def submit(self, source: KernelSource, *, profile: bool = False) -> dict[str, Any]:
         """Hands in a kernel's text, and nothing else; a request that got lost is repeated and counts once. profile: ask where its time
         goes, too."""
-        lines = [[line.place[:200], line.line] for line in source.lines]
+        lines = [[line.place[:200], line.line, line.name[:200], line.step] for line in source.lines]
         upload: dict[str, Any] = {
             "lab": source.lab_id,
             "text": source.module,

@@ -75,7 +75,7 @@ def excerpt(text: str, column: int | None, end_column: int | None = None) -> lis
         body = head + body[skipped : skipped + MAX_LINE - 8] + tail
         first += len(head) - skipped
         length = max(1, min(length, len(body) - len(tail) - first))
-    return [body, " " * _width(body[:first]) + "^" * _width(body[first : first + length] or " ")]
+    return [body, " " * columns_of(body[:first]) + "^" * columns_of(body[first : first + length] or " ")]
 
 
 def headline(message: str) -> str:
@@ -114,6 +114,6 @@ def _characters(text: str, column: int) -> int:
     return len(text.encode()[: max(0, column)].decode(errors="ignore"))
 
 
-def _width(text: str) -> int:
+def columns_of(text: str) -> int:
     """Columns that a terminal gives the text: Chinese characters take two."""
     return sum(2 if unicodedata.east_asian_width(character) in "WF" else 1 for character in text)

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import ast
 import re
+from pathlib import Path
 
-from grader.compile_errors.excerpt import INDENT, excerpt_at
+from grader.compile_errors.excerpt import INDENT, excerpt_at, headline
 from grader.compile_errors.setting import span, unparsed
 from grader.model import KernelSource
 from grader.parsing import nodes, parse
@@ -37,17 +38,20 @@ def with_lines(text: str, source: KernelSource | None) -> str:
     return "\n".join(lines)
 
 
-def as_diagnostic(sentence: str, source: KernelSource) -> str | None:
-    """The sentence as editors read it, `file:line:column: error: ...`; None where it names no line, and of a notebook, whose lines are
-    no file's."""
-    at = named_line(sentence, source)
-    if at is None or source.lines[at - 1].name:
-        return None
-    where, text = source.lines[at - 1], source.module.split("\n")[at - 1]
-    node = _meant(sentence, source.module, at)
-    column = node.col_offset if node is not None and node.lineno == at else len(text) - len(text.lstrip())
-    path = source.path if source.path.name == where.place else source.path.with_name(where.place)
-    return f"{path}:{where.line}:{column + 1}: error: {sentence.removeprefix(str(where)).lstrip(':, ')}"
+def as_diagnostic(message: str, folder: Path) -> str | None:
+    """A message as editors read it, `file:line:column: error: ...`, at the caret below its first line; None where it names no line of
+    a .py in the folder."""
+    first, *below = message.split("\n")
+    for file in folder.glob("*.py"):
+        if found := re.search(rf"(?<!\S){re.escape(file.name)} line (\d+)", first.replace("(", " ")):
+            number = int(found[1])
+            text = [*file.read_text("utf-8", errors="replace").split("\n")[:number], ""][number - 1]
+            pointed = len(below) > 1 and below[1].lstrip().startswith("^") and below[0].strip() in text
+            caret = len(below[1]) - len(below[1].lstrip()) - len(INDENT) if pointed else 0
+            column = len(text) - len(text.lstrip()) + caret + 1
+            said = headline(message).split("\n")[0].removeprefix(found[0]).lstrip(":, ")
+            return f"{file}:{number}:{column}: error: {said}"
+    return None
 
 
 def _pointed(sentence: str, module: str, line: int) -> list[str]:

@@ -31,7 +31,7 @@ from grader.interpreter.areas import Area, area_of
 from grader.interpreter.launch_findings import Place
 from grader.interpreter.memory_access import is_misaligned
 from grader.interpreter.memory_check import MemoryCheck, is_index
-from grader.interpreter.native_memory import NativeMemory, atomic_rmw, line_in, taken
+from grader.interpreter.native_memory import NativeMemory, line_in, taken
 from grader.interpreter.per_program import Diverged, NeedsOneByOne, PerProgram, programs_of, stacked
 from grader.interpreter.program_loop import tell_grid
 from grader.interpreter.races import ADDS, SEVERAL, count_additions

@@ -12,6 +12,8 @@ from typing import Any
 import torch
 
 from grader.notebook import tracebacks
+from grader.notebook.cells import display
+from grader.reporting.compact import Remark
 from grader.sandbox import prewarm
 
 
@@ -22,6 +24,15 @@ def usable_gpu() -> bool:
 
 device = torch.device("cuda" if usable_gpu() else "cpu")
 """Where the notebook's own tensors go; not to a GPU that is too old for the labs."""
+
+
+def show_device() -> None:
+    """Says where the notebook's own kernels run, and of a GPU that is too old that it is not used."""
+    said = [f"kernels run on {device}" + ("" if device.type == "cuda" else ", interpreted: slow, and exact")]
+    if device.type == "cpu" and torch.cuda.is_available():
+        gpu = torch.cuda.get_device_name()
+        said.append(f"the {gpu} is not used: the labs need compute capability 8.0, see docs/student.md")
+    display([Remark(text) for text in said])
 
 
 def begin(shell: Any) -> None:

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import torch
 
-from grader.compile_errors.excerpt import INDENT
+from grader.compile_errors.excerpt import INDENT, columns_of
 from grader.exercises import steps_of
 from grader.model import Refusal
 from grader.notebook.cells import NotYet, display, inputs, sentence
 from grader.notebook.harness import StepAnswer, check_executed
+from grader.notebook.language import translated
 from grader.notebook.step_words import Deviation
 from grader.reporting import pictures
 from grader.reporting.compact import Remark
@@ -40,7 +41,8 @@ def show_values(notebook: str, step: str) -> None:
     blocks = {"got": got, "expected": expected, "difference": got.double() - expected.double()}
     texts = {title: [[f"{value.item():.4g}" for value in row] for row in block] for title, block in blocks.items()}
     width = 2 + max(len(text) for block in texts.values() for row in block for text in row)
-    lines = ["".join(f"{title:<{width * columns + 3}}" for title in blocks)]
+    titles = map(translated, blocks)
+    lines = ["".join(title + " " * (width * columns + 3 - columns_of(title)) for title in titles)]
     lines += [
         "   ".join("".join(f"{text:>{width}}" for text in block[at]) for block in texts.values()) for at in range(rows)
     ]

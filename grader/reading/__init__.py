@@ -174,7 +174,7 @@ CHECK = "the check"
 
 def _executed(inputs: Sequence[str], lab_id: str) -> _File:
     cells = tuple(executed_cells(inputs, _numbered(lab_id)))
-    return _File(Path("notebook"), cells, tuple(latest(statements(cells))))
+    return _File(Path("this notebook"), cells, tuple(latest(statements(cells))))
 
 
 def _numbered(name: str) -> Mapping[str, int]:
@@ -259,10 +259,10 @@ def _earlier_attempts(lab: Lab, files: list[_File]) -> list[str]:
     """A note for each file that defines the kernel more than once: as in Python, its last definition counts."""
     notes = []
     for file in files:
-        places = [statement.where for statement in _attempts(file, lab.kernel)]
-        if len(places) > 1:
+        count = len(_attempts(file, lab.kernel))
+        if count > 1:
             notes.append(
-                f"{lab.kernel} is defined {len(places)} times in {file.path.name}; the last one counts ({places[-1]}), as in Python"
+                f"{lab.kernel} is defined {count} times in {file.path.name}; the last one counts, as in Python"
             )
     return notes
 
@@ -273,8 +273,8 @@ def _find(lab: Lab, files: list[_File]) -> KernelSource | Refusal | None:
     last = {file.path: (file, statement) for file, statement in attempted}
     sources = [replace(_kernel_source(lab, *one), path=path) for path, one in last.items()]
     if len(sources) > 1 and len(set(map(_identity, sources))) > 1:
-        places = " and ".join(dict.fromkeys(statement.where for _, statement in attempted))
-        return Refusal("rejected", f"{lab.kernel} is defined in several files ({places}); keep the one to grade")
+        names = " and ".join(dict.fromkeys(file.path.name for file, _ in attempted))
+        return Refusal("rejected", f"{lab.kernel} is defined in several files ({names}); keep the one to grade")
     if sources:
         return sources[0]
     return _nothing_attempted(lab, files)
@@ -298,9 +298,9 @@ def _nothing_attempted(lab: Lab, files: list[_File]) -> Refusal | None:
     unreadable = next((file.unreadable for file in may_hold if file.unreadable), "")
     if unreadable:  # which a stub beside it does not explain
         return Refusal("rejected", unreadable)
-    stub = next((statement.where for file in files for statement in _definitions(file, lab.kernel)), "")
+    stub = next((file.path.name for file in files if _definitions(file, lab.kernel)), "")
     if stub:
-        return Refusal("not_attempted", f"{lab.kernel} is still the stub ({stub}); fill in its body and grade again")
+        return Refusal("not_attempted", f"{lab.kernel} is still the stub in {stub}; fill in its body and grade again")
     if own:
         return _no_kernel(own[0], [lab])
     return None

@@ -18,6 +18,7 @@ from grader.parsing import parse
 from grader.plain_files import UnreadableFile, opened_plain
 
 MAX_PYTHON_BYTES = 1 << 20
+MAX_NAME = 40
 MAX_NOTEBOOK_BYTES = 256 << 20
 MAX_CELL_CHARS = 1 << 20
 MAX_CODE_CHARS = 4 << 20
@@ -35,7 +36,7 @@ LONG_NUMBER = re.compile(rf"0[xXoObB][0-9a-fA-F_]{{{LONG_DIGITS}}}")
 
 @dataclass(frozen=True)
 class Cell:
-    """A run of source lines with the name a student knows it by: "w8a8.py" or "w8a8.ipynb cell 7".
+    """A run of source lines, with a place of its own: "w8a8.py" or "w8a8.ipynb cell 7". Students are told its lines, by `at`.
 
     `tree` is None when the cell is no valid Python; then `error` says where and why. steps: of a notebook, which function which
     step asks for; None of a file.
@@ -52,9 +53,12 @@ class Cell:
         return self.called(line, _defined_at(self, line) if self.steps is not None else "")
 
     def called(self, line: int, name: str) -> SourceLine:
-        """The same of a line whose statement defines `name`."""
+        """The same of a line whose statement defines `name`; of one that defines none, the cell's function or its first line of text."""
         if self.steps is None:
             return SourceLine(self.place, line)
+        name = (
+            name or _function_near(self.source, line) or self.source.strip().split("\n")[0].replace("`", "")[:MAX_NAME]
+        )
         return SourceLine(self.place, line, name, self.steps.get(name, 0))
 
 
@@ -70,10 +74,14 @@ def defined(node: ast.stmt) -> str:
 
 
 def _defined_at(cell: Cell, line: int) -> str:
-    """The name that the top-level statement at a line defines; of text that is no Python, the last def above the line, or the first."""
-    if cell.tree is not None:
-        return next((defined(node) for node in cell.tree.body if line <= (node.end_lineno or 0)), "")
-    found = [(at, match[1]) for at, text in enumerate(cell.source.split("\n"), 1) if (match := DEFINITION.match(text))]
+    """The name that the top-level statement at a line defines; "" where it defines none, and in text that is no Python."""
+    body = cell.tree.body if cell.tree is not None else ()
+    return next((defined(node) for node in body if line <= (node.end_lineno or 0)), "")
+
+
+def _function_near(source: str, line: int) -> str:
+    """The last function or class of a text that is defined above a line, else the first one."""
+    found = [(at, match[1]) for at, text in enumerate(source.split("\n"), 1) if (match := DEFINITION.match(text))]
     above = [name for at, name in found if at <= line]
     return above[-1] if above else found[0][1] if found else ""
 
@@ -91,7 +99,7 @@ class Allowance:
         if self.characters < 0 or self.statements < 0:
             what = f"{MAX_CODE_CHARS >> 20} MB of code" if self.characters < 0 else f"{MAX_STATEMENTS} statements"
             raise UnreadableFile(
-                f"{cell.place}: a hand-in holds at most {what} in all; keep the cells and files that the kernels need"
+                f"{cell.at(1).holder}: a hand-in holds at most {what} in all; keep the cells and files that the kernels need"
             )
 
 
@@ -166,7 +174,7 @@ def _notebook_cells(name: str, text: str, allowance: Allowance, steps: Mapping[s
     for number, source in _code(name, notebook):
         if len(source) <= MAX_CELL_CHARS:
             place = f"{name} cell {number}"
-            found.append(_left_out_of_python(place, source) or _parsed(place, _without_magics(source), steps))
+            found.append(_left_out_of_python(place, source, steps) or _parsed(place, _without_magics(source), steps))
             allowance.take(found[-1])
     return found
 
@@ -195,12 +203,13 @@ def _code(name: str, notebook: Any) -> Iterator[tuple[int, str]]:
                 yield number, source
 
 
-def _left_out_of_python(place: str, source: str) -> Cell | None:
+def _left_out_of_python(place: str, source: str, steps: Mapping[str, int]) -> Cell | None:
     """A cell with a Triton kernel under a cell magic that hands the text to something else: %%writefile, %%script."""
     if not (magic := _cell_magic(source)) or not re.search(r"^@(triton\.)?jit\b", source, re.MULTILINE):
         return None
-    error = f"{place} begins with {magic}, so it is not Python of this notebook; delete that line, and save the notebook again"
-    return Cell(place, source, None, error)
+    cell = Cell(place, source, None, steps=steps)
+    error = f"{cell.at(1)}: {magic} makes this cell no Python of the notebook; delete that line, and save the notebook again"
+    return replace(cell, error=error)
 
 
 def _cell_magic(source: str) -> str:
@@ -256,6 +265,6 @@ def _parsed(place: str, source: str, steps: Mapping[str, int] | None = None) -> 
     except SyntaxError as error:
         return replace(cell, error=syntax_sentence(cell, error))
     except (RecursionError, MemoryError):
-        return replace(cell, error=f"{place}: nested too deeply for Python to read")
+        return replace(cell, error=f"{cell.at(1).holder}: nested too deeply for Python to read")
     except ValueError as error:
-        return replace(cell, error=f"{place}: {error}")
+        return replace(cell, error=f"{cell.at(1).holder}: {error}")

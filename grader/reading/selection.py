@@ -45,11 +45,6 @@ class Statement:
         return int(min([self.node.lineno, *(decorator.lineno for decorator in decorators)]))
 
     @property
-    def where(self) -> str:
-        """Its file or cell, and line: tells several definitions of a name apart."""
-        return f"{self.cell.place} line {self.first_line}"
-
-    @property
     def place(self) -> str:
         return str(self.cell.called(self.first_line, defined(self.node)))
 

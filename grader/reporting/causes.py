@@ -11,8 +11,8 @@ from grader.compile_errors.named_line import named_line
 from grader.model import KernelSource, LabReport, TestResult
 
 COUNTED = re.compile(r"^\(\d+ of \d+\) ")
-SIZES = re.compile(r" \[[^\[\]]*config \d+\]$|\d[\d.,e+-]*")
-"""What may differ between messages that mean the same: numbers, and the config."""
+SIZES = re.compile(r" \[[^\[\]]*config \d+\]$|(?<![\d.])(?<!line )-?\d[\d.,e+-]*")
+"""What may differ between messages that mean the same: numbers other than a line's, and the config."""
 SEEN_BY_MEMORY = "(the line `memory` says where)"
 BUILD, EARLY, SEEN, NAMED, UNNAMED, UNSEEN = range(6)
 """In this order to be put right: what does not compile; what leads accesses astray; these, where they were seen; what was observed of
@@ -81,11 +81,11 @@ def causes(tests: Sequence[TestResult]) -> tuple[Cause, ...]:
 
 
 def _grouped(wrong: Sequence[TestResult]) -> Iterator[tuple[int, Cause]]:
-    """A cause and its rank for the cases of which the same was observed, or whose messages mean the same."""
+    """A cause and its rank for the cases of which the same was observed or supposed, or else whose messages mean the same."""
     groups: dict[tuple[bool, str], list[TestResult]] = {}
     for test in wrong:
         named = _named(test)
-        key = str(test.metrics["mistake"]) if named else SIZES.sub("", f"{test.message} {test.diagnosis}")
+        key = str(test.metrics["mistake"]) if named else SIZES.sub("", test.diagnosis or test.message)
         groups.setdefault((named, key), []).append(test)
     for (named, _), group in groups.items():
         first = group[0]

@@ -68,6 +68,14 @@ def explanations(report: LabReport) -> list[Remark]:
     return remarks
 
 
+def diagnostics(report: LabReport, folder: Path) -> list[str]:
+    """What is wrong in a line of a file, as editors read it."""
+    said = [with_lines(sentence, report.source) for cause in causes(report.tests) for sentence in cause.sentences]
+    if report.status not in ("not_attempted", "not_graded"):
+        said.append(report.message)
+    return list(dict.fromkeys(filter(None, (as_diagnostic(message, folder) for message in said))))
+
+
 def build_remarks(report: LabReport) -> list[Remark]:
     """Which configs compile, and advice from what the compiler made of them."""
     tests = [test for test in report.tests if test.kind == "build"]
@@ -86,12 +94,16 @@ def build_remarks(report: LabReport) -> list[Remark]:
 
 
 class Lines:
-    """Prints for `grader.pipeline.watching`. `publish` gets every whole report, to write it as a page, and returns where that is."""
+    """Prints for `grader.pipeline.watching`. `publish` gets every whole report, to write it as a page, and returns where that is.
 
-    def __init__(self, console: Console, publish: Callable[[Report], Path | None]) -> None:
-        self._console, self._publish = console, publish
+    folder: where the files are. Editors clear their marks at each answer (.vscode/tasks.json), so it repeats those of the other labs.
+    """
+
+    def __init__(self, console: Console, publish: Callable[[Report], Path | None], folder: Path) -> None:
+        self._console, self._publish, self._folder = console, publish, folder
         self._seen: dict[str, set[str]] = {}
-        self._first: dict[str, str] = {}
+        self._first: dict[str, tuple[str, list[str]]] = {}
+        self._marks: dict[str, list[str]] = {}
         self._announced = self._page_announced = False
         self._lock = threading.Lock()
 
@@ -131,14 +143,16 @@ class Lines:
 
     def answer(self, report: LabReport, seconds: float, *, final: bool) -> None:
         remarks = []
-        line = verdict(report)
-        if self._first.get(report.lab_id) != line.text:
-            self._first[report.lab_id] = line.text
+        line, marks, before = verdict(report), diagnostics(report, self._folder), any(self._marks.values())
+        if self._first.get(report.lab_id) != (line.text, marks):
+            self._first[report.lab_id] = line.text, marks
+            self._marks[report.lab_id] = marks
             remarks = [replace(line, text=f"{line.text} ({seconds:.1f} s)"), *explanations(report)]
-            said = [sentence.split("\n")[0] for cause in causes(report.tests) for sentence in cause.sentences]
-            for diagnostic in (as_diagnostic(one, report.source) for one in said if report.source is not None):
-                if diagnostic is not None:
-                    self._console.print(Text(diagnostic), soft_wrap=True)
+            everything = [mark for marks in self._marks.values() for mark in marks]
+            if everything or before:
+                self._say(report.lab_id, f"errors with a line: {len(everything)}", "dim")
+            for mark in everything:
+                self._console.print(Text(mark), soft_wrap=True)
         if final:
             remarks += build_remarks(report)
         for remark in remarks:

@@ -15,7 +15,7 @@ from grader.reporting.text import prose
 if TYPE_CHECKING:
     from grader.reporting.pictures import Picture
 
-COLOURS = {"green": "#009e73", "red": "#d55e00", "yellow": "#b8860b", "cyan": "#0072b2"}
+COLOURS = {"green": "#009e73", "red": "#e5383b", "yellow": "#b8860b", "cyan": "#0072b2"}
 """The bar left of a line; the text keeps the front end's own colour, so that it can be read in the light and the dark."""
 
 

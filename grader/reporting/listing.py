@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 
 from markupsafe import Markup
 from pygments import highlight
@@ -22,7 +23,8 @@ MAX_CHARACTERS = 60_000
 
 @dataclass(frozen=True)
 class Line:
-    """One line of the module; `text` is markup. `place` is set on the first line from another cell or file; `number` is the student's."""
+    """One line of the module; `text` is markup. `place` is set on the first line from another cell or file: what it is a line of;
+    `number` is the student's."""
 
     number: int
     anchor: str
@@ -38,9 +40,13 @@ class Listing:
     cut: int = 0
 
     def around(self, at: int) -> tuple[Line, ...]:
-        """Six lines with line `at` of the module, counted from 1, as the fourth where there are so many above."""
+        """Six lines with line `at` of the module, counted from 1, as the fourth where there are so many above; fewer where what follows
+        or precedes was written elsewhere."""
         first = max(0, min(at - ABOVE, len(self.lines) - EXCERPT))
-        return self.lines[first : first + EXCERPT]
+        shown = self.lines[first : first + EXCERPT]
+        apart = [n for n, (a, b) in enumerate(pairwise(shown), 1) if b.place or b.number != a.number + 1]
+        begin = max((n for n in apart if n < at - first), default=0)
+        return shown[begin : min((n for n in apart if n >= at - first), default=EXCERPT)]
 
 
 def listing(source: KernelSource, lab_id: str) -> Listing:
@@ -51,13 +57,13 @@ def listing(source: KernelSource, lab_id: str) -> Listing:
     lines, place = [], ""
     for at in range(len(shown)):
         where = source.lines[at] if at < len(source.lines) else None
-        here = where.place if where else source.path.name
+        here, holder = (where.place, where.holder) if where else (source.path.name, source.path.name)
         lines.append(
             Line(
                 number=where.line if where else at + 1,
                 anchor=f"{lab_id}-{at + 1}",
                 text=Markup(coloured[at]),
-                place=here if here != place else "",
+                place=holder.replace("`", "") if here != place else "",
             )
         )
         place = here

@@ -28,6 +28,8 @@ if TYPE_CHECKING:
 
 ORANGE, SKY, GREEN, BLUE, VERMILLION, PURPLE = "#e69f00", "#56b4e9", "#009e73", "#0072b2", "#d55e00", "#cc79a7"
 BLACK, SILVER = "#000000", "#bdbdc2"
+RED = "#e5383b"
+"""Of what is wrong, and called red where it is spoken of; black text on it has a contrast of 4.9."""
 INK, PAPER, FAINT = "#1c1c21", "#fdfdfe", "#8b8b95"
 FOLLOWING = {INK: ("--ink", "#e6e6ea"), PAPER: ("--paper", "#1d1d22"), FAINT: ("--faint", "#8b8b95")}
 """The colours that follow the reader's setting: what they are called in SVG, and what they become in the dark."""
@@ -216,7 +218,7 @@ def named_rows(axes: Axes, names: Sequence[str], above: float = 0.6) -> None:
 VERDICTS = (
     (Verdict.RIGHT, "right", SILVER),
     (Verdict.NEAR, f"off by up to {NEAR_BOUNDS:.0f}x the bound", ORANGE),
-    (Verdict.FAR, "off by more", VERMILLION),
+    (Verdict.FAR, "off by more", RED),
     (Verdict.UNWRITTEN, "NaN or unwritten", BLACK),
 )
 MAX_TILE_LINES = 40
@@ -251,7 +253,7 @@ def error_map(errors: ErrorMap) -> Picture:
                     inset = 0.004 * errors.N
                     down = inset if errors.M > errors.N / 12 else 0.0
                     inside = (row + down, row + high - down), (column + inset, column + wide - inset)
-                    box(axes, *inside, fill=False, edgecolor=VERMILLION, linewidth=1.5, zorder=3)
+                    box(axes, *inside, fill=False, edgecolor=RED, linewidth=1.5, zorder=3)
             axes.set_xticks(_edges(columns, errors.N))
             axes.set_yticks(_edges(rows, errors.M))
         # Title and legend are the figure's: axes that keep Y's shape may be narrow, or end high above the lower edge.
@@ -276,7 +278,7 @@ def values(name: str, got: torch.Tensor, expected: torch.Tensor, wrong: torch.Te
     def draw(axes: Axes) -> None:
         for number, (title, tile, bad) in enumerate(halves):
             left = number * (columns + 0.5)
-            _cells(axes, bad.numpy(), [SILVER, VERMILLION], (left, left + columns, rows, 0), aspect="auto")
+            _cells(axes, bad.numpy(), [SILVER, RED], (left, left + columns, rows, 0), aspect="auto")
             axes.text(left, -0.3, title, color=INK)
             for row, column in np.ndindex(rows, columns):
                 lettered(axes, left + column + 0.5, row + 0.5, f"{tile[row, column].item():.3g}", color=BLACK)

@@ -123,6 +123,7 @@ def test_the_page_in_chromium(browser: Any, pages: dict[str, Path], name: str, s
     assert outside == []
     assert complaints == []
     assert tab.evaluate("document.documentElement.scrollWidth") <= width
+    assert tab.evaluate("[...document.images].every(image => image.scrollWidth <= image.parentElement.clientWidth)")
     assert tab.evaluate("[...document.images].every(image => image.complete && image.naturalWidth > 0)")
     assert tab.evaluate("document.scripts.length") == (name == "wrong")
     assert tab.evaluate(CONTRAST) == []

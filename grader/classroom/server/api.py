@@ -31,11 +31,13 @@ POLLS, POLL_SECONDS = 10, 0.1
 SHOWN = 20
 """Attempts that are listed."""
 
-Place = tuple[Annotated[str, Field(max_length=200)], Annotated[int, Field(ge=0, le=10**7)]]
+Text = Annotated[str, Field(max_length=200)]
+Number = Annotated[int, Field(ge=0, le=10**7)]
+Place = tuple[Text, Number] | tuple[Text, Number, Text, Number]
 
 
 class Upload(BaseModel):
-    """A submission. lines: of each line of `text` the file or cell where its author has it, and the line there.
+    """A submission. lines: of each line of `text` the fields of its SourceLine; without a name where a client sends two.
 
     request: 32 hexadecimal digits of the client's; the same again is the same submission. profile: say where the time goes, too.
     """

@@ -7,6 +7,7 @@ import tempfile
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 from grader.classroom.batch.coordinating import points_today, without_verdict
 from grader.classroom.batch.tasks import read_hand_in
@@ -21,7 +22,7 @@ from grader.reporting.compact import Remark, remarks_on
 MAX_REMARKS, MAX_REMARK = 30, 4000
 
 
-def read_text(lab_id: str, text: str, lines: Sequence[tuple[str, int]]) -> KernelSource | Refusal:
+def read_text(lab_id: str, text: str, lines: Sequence[Sequence[Any]]) -> KernelSource | Refusal:
     """The kernel in a text, with the places of its lines as its author has them; for a worker."""
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder, f"{lab_id}.py")
@@ -68,7 +69,7 @@ def trouble(report: LabReport) -> str:
 
 
 def draw(
-    lab_id: str, text: str, lines: Sequence[tuple[str, int]], report: LabReport | None, device: Device, name: str
+    lab_id: str, text: str, lines: Sequence[Sequence[Any]], report: LabReport | None, device: Device, name: str
 ) -> str:
     """The page of a verdict, as HTML; for a worker. report: None where the text holds no kernel. Hidden cases show what they show in a
     batch."""

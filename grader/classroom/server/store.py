@@ -233,10 +233,10 @@ class Store:
             found.append(Attempt(*row))
         return found
 
-    def content(self, number: int) -> tuple[str, list[tuple[str, int]]]:
-        """The text of a submission, and where its author has each line."""
+    def content(self, number: int) -> tuple[str, list[list[Any]]]:
+        """The text of a submission, and the SourceLine's fields of each line."""
         text, lines = self._rows("SELECT text, lines FROM attempt WHERE id = ?", number)[0]
-        return str(text), [(place, line) for place, line in json.loads(lines)]
+        return str(text), json.loads(lines)
 
     def waiting(self) -> list[tuple[int, str]]:
         """Ids and logins of what is queued, in the order in which it will start."""

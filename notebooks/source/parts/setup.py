@@ -5,7 +5,7 @@ folders = [Path.cwd(), *Path.cwd().parents]
 sys.path += [str(folder) for folder in folders if (folder / "grader" / "notebook").is_dir()]
 try:
     # first: it decides how Triton runs
-    from grader.notebook import ask, check, check_answer, check_speed, device, predict, show_values
+    from grader.notebook import ask, check, check_answer, check_speed, device, predict, show_device, show_values
     from grader.reporting import pictures
 except ModuleNotFoundError as missing:
     raise ModuleNotFoundError(
@@ -17,6 +17,4 @@ import torch
 import triton
 import triton.language as tl
 
-print(f"kernels run on {device}" + ("" if device.type == "cuda" else ", interpreted: slow, and exact"))
-if device.type == "cpu" and torch.cuda.is_available():
-    print(f"the {torch.cuda.get_device_name()} is not used: the labs need compute capability 8.0, see docs/student.md")
+show_device()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from grader.notebook import NotYet, check, show_values, step_values, tries
+from grader.notebook import NotYet, check, language, show_values, step_values, tries
 
 WRONG = """\
 import triton
@@ -50,12 +50,16 @@ def test_a_footprint_is_what_each_program_touches_in_the_tensors_shape(monkeypat
     assert [one["x_ptr"].nonzero()[0].tolist() for one in touched] == [list(range(8 * p + 30, min(8 * p + 46, 48))) for p in range(3)]
 
 
-def test_values_stand_side_by_side(capsys):
+def test_values_stand_side_by_side(capsys, monkeypatch):
     show_values("opening", step="add")
     head, titles, first, *_ = capsys.readouterr().out.split("\n")
     assert head.startswith("out, rows 0 to 7, columns 0 to 0")
     assert titles.split() == ["got", "expected", "difference"]
     got, expected, difference = map(float, first.split())
     assert difference == pytest.approx(got - expected, rel=1e-2)
+    monkeypatch.setenv(language.PLACE, "zh")
+    show_values("opening", step="add")
+    assert capsys.readouterr().out.split("\n")[1].split() == ["得出", "应为", "差"]
+    monkeypatch.delenv(language.PLACE)
     with pytest.raises(NotYet, match="no step 'sum'; its steps are add, "):
         show_values("opening", step="sum")

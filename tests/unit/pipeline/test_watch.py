@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import io
+import json
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -14,9 +17,14 @@ from pathlib import Path
 import nbformat
 import psutil
 import pytest
+from rich.console import Console
 
+from grader.judging.scoring import refused
 from grader.labs import get_lab
+from grader.model import Refusal
 from grader.pipeline.watching import stamp_of
+from grader.reading import read
+from grader.reporting.compact import Lines
 
 COUNT = sum(case.configs != "few" for case in get_lab("w8a8").cases)
 """Cases of a kernel that is not persistent."""
@@ -163,6 +171,53 @@ def test_only_the_lab_that_changed_is_graded_and_a_notebook_counts_as_well_as_a_
 def test_nothing_to_watch_is_refused(tmp_path: Path):
     session = Watched(tmp_path / "nowhere.py")
     assert session.process.wait(timeout=PATIENCE) == 2
+
+
+COLUMN = KERNEL.split("\n")[43].index("tl.floor") + 1
+SHAPES = """none of the 3 configs compiles: w8a8.py line 44: the shapes differ
+  x = tl.floor(x + 0.5)
+      ^^^^^^^^^^^^^^^^^
+Next: transpose one"""
+
+
+@pytest.mark.parametrize(
+    ("text", "told", "error"),
+    [
+        (KERNEL.replace("tl.floor(x + 0.5)", "tl.floor((x + 0.5)"), None, rf"44:{COLUMN + 8}: error: the bracket .*; close it"),
+        (KERNEL.replace("tl.floor(", "tl.floot("), None, rf"44:{COLUMN}: error: triton.language has no `tl.floot`; did you mean"),
+        (KERNEL, Refusal("build_error", SHAPES), rf"44:{COLUMN}: error: .*the shapes differ; transpose one$"),
+        (KERNEL, Refusal("timeout", "it takes too long (w8a8.py line 20)"), "20:5: error: it takes too long"),
+        (KERNEL, Refusal("not_attempted", "W8A8_MM is still the stub in w8a8.py"), None),
+    ],
+    ids=["syntax", "names", "compiler", "in brackets", "stub"],
+)
+def test_editors_mark_each_message_with_a_line_and_clear_it_at_the_next_answer(tmp_path, text, told, error):
+    """By the patterns of the handout's .vscode/tasks.json."""
+    (tmp_path / "w8a8.py").write_text(text, encoding="utf-8")
+    lab, out = get_lab("w8a8"), io.StringIO()
+    lines = Lines(Console(file=out, width=400), lambda report: None, tmp_path)
+    tasks = json.loads((ROOT / "grader/authoring/handout/.vscode/tasks.json").read_text("utf-8"))
+    matcher = tasks["tasks"][0]["problemMatcher"]
+    begins, ends = (re.compile(matcher["background"][name]) for name in ("beginsPattern", "endsPattern"))
+
+    def answered(refusal: Refusal) -> tuple[int, list[str]]:
+        """How often marks are cleared, and what is marked."""
+        out.seek(0)
+        out.truncate()
+        lines.answer(refused(lab, refusal, gpu=False), 0.1, final=True)
+        said = out.getvalue().splitlines()
+        marked = [line for line in said if re.match(matcher["pattern"]["regexp"], line)]
+        starts = [at for at, line in enumerate(said) if begins.search(line)]
+        last = next(at for at, line in enumerate(said) if ends.search(line))
+        assert all(start < said.index(line) < last for start in starts for line in marked)
+        return len(starts), marked
+
+    refusal = told or read(tmp_path / "w8a8.py", [lab]).labs["w8a8"]
+    assert isinstance(refusal, Refusal)
+    cleared, marked = answered(refusal)
+    assert cleared == len(marked) == (error is not None)
+    assert error is None or re.match(rf"{re.escape(str(tmp_path / 'w8a8.py'))}:{error}", marked[0])
+    assert answered(Refusal("rejected", "without a line")) == (cleared, [])
 
 
 def test_a_stamp_changes_with_each_save(tmp_path: Path):

@@ -151,7 +151,7 @@ def test_a_name_that_a_broken_cell_would_bind_is_answered_by_that_cell(tmp_path,
     kernel = "@triton.autotune(configs=CONFIGS, key=[])\n@triton.jit" + BASE.split("@triton.jit", 1)[1]
     cells = ("import triton\nimport triton.language as tl", broken, kernel)
     message = refusal(read_text(tmp_path, notebook(*cells), "w8a8.ipynb")["w8a8"])
-    assert bool(re.match(r"w8a8\.ipynb cell 2 line |`CONFIGS`, line ", message)) or not binds, message
+    assert bool(re.match(r"`CONFIGS.*`, line ", message)) or not binds, message
     assert ("`CONFIGS` is not defined" in message) != binds
 
 
@@ -166,9 +166,9 @@ def test_a_kernel_within_another_statement_is_pointed_to(tmp_path):
 @pytest.mark.parametrize("magic", ["%%writefile kernel.py", "%%script false", "%%html"])
 def test_a_kernel_under_a_magic_that_takes_the_cell_is_pointed_to(tmp_path, magic):
     message = refusal(read_text(tmp_path, notebook("print(1)", f"{magic}\n{BASE}"), "w8a8.ipynb")["w8a8"])
-    assert message.startswith(f"w8a8.ipynb cell 2 begins with {magic.split()[0]}, ")
+    assert message.startswith(f"`W8A8_MM`, line 1: {magic.split()[0]} makes this cell no Python")
     both = read_text(tmp_path, notebook(f"{magic}\n{BASE}", BASE), "w8a8.ipynb")["w8a8"]
-    assert both.locate(1).startswith("w8a8.ipynb cell 2")
+    assert both.lines[0].place == "w8a8.ipynb cell 2"
 
 
 @pytest.mark.parametrize(
@@ -326,8 +326,7 @@ def test_of_several_attempts_the_last_one_counts_with_a_note(tmp_path):
     assert "# the last attempt" in source.module
     assert "# dequantise" not in source.module
     (note,) = submission.notes
-    assert "defined 2 times" in note
-    assert "cell 3" in note
+    assert note.endswith("defined 2 times in w8a8.ipynb; the last one counts, as in Python")
 
 
 def test_that_configs_are_pruned_for_nobody_is_told(tmp_path):
@@ -347,8 +346,7 @@ def test_a_copy_beside_the_labs_own_file_is_left_alone_and_told(tmp_path):
     assert any("taken from w8a8.ipynb" in note and "w8a8-Copy1.ipynb" in note for note in submission.notes)
     (tmp_path / "w8a8.py").write_text(BASE.replace("acc", "total"), encoding="utf-8")
     message = refusal(read(tmp_path, [get_lab("w8a8")]).labs["w8a8"])
-    assert "w8a8.ipynb cell" in message
-    assert "w8a8.py line" in message
+    assert "(w8a8.ipynb and w8a8.py)" in message
     assert "Copy1" not in message
     (tmp_path / "w8a8.py").unlink()
     (tmp_path / "w8a8.ipynb").rename(tmp_path / "mine.ipynb")

@@ -105,7 +105,7 @@ def test_causes_come_in_the_order_in_which_to_put_them_right():
 
 @pytest.mark.parametrize("shown", [printed, html.page], ids=["terminal", "page"])
 def test_each_sentence_is_there_once(shown):
-    """What was observed, and a message that several cases share. The page has every case's own again, folded."""
+    """What was observed, and a message that several cases share. Of the page's table, which has each case's message, see below."""
     same = [
         case(name, f"the kernel wrote outside y_ptr [config {n}]")
         for n, name in enumerate(("a_case", "b_case", "c_case"))
@@ -123,6 +123,15 @@ def test_each_sentence_is_there_once(shown):
     assert "7 of 7 cases fail" in text
     assert "to fix" not in text, "two sentences may have one cause"
     assert re.search("in .*a_case.*b_case.*c_case", text, re.IGNORECASE)
+
+
+def test_a_case_in_the_pages_table_refers_to_its_cause():
+    for tests, words in (([*ROUNDED, *SCALED], ["cause 1", "cause 1", "cause 2", "cause 2"]), (ROUNDED, ["the cause above"] * 2)):
+        text = html.page(report(*tests))
+        table = text[text.index("<summary>Cases</summary>") :]
+        assert re.findall(r'<a href="#w8a8-cause-\d">(.*?)</a>', table) == words
+        assert "became 2" not in table[: table.index("</details>")]
+        assert ("<h4>Cause 2</h4>" in text) == ("cause 2" in words)
 
 
 @pytest.mark.parametrize(
@@ -163,13 +172,17 @@ def test_a_notebook_says_each_cause_once():
 
 
 def test_messages_that_differ_in_numbers_alone_are_one_cause():
-    where = "the grader could not trace how this kernel computes Y"
-    texts = (where, where, f"{where} (it ends at `scan`)", where)
-    tests = [
-        case(name, f"{number} of 9 elements of Y are wrong [config {number}]", text)
-        for number, (name, text) in enumerate(zip("abcd", texts, strict=True))
-    ]
-    assert [one.cases for one in causes(tests)] == [("a", "b", "d"), ("c",)]
+    messages = [f"Y[{n}, 0] is {value}, expected {-value} [config {n}]" for n, value in enumerate((-2.5, 3, -1, 4))]
+    tests = [case(name, message) for name, message in zip("abcd", messages, strict=True)]
+    assert [one.cases for one in causes([*tests, case("e", "all of Y is NaN")])] == [("a", "b", "c", "d"), ("e",)]
+
+
+def test_what_could_not_be_traced_at_one_line_is_one_cause_whatever_came_out():
+    where = "the grader could not trace how this kernel computes Y (it ends at `{}`, w8a8.py line {}); the smallest is `a`"
+    ends = (("dot", 5), ("dot", 5), ("scan", 5), ("dot", 51))
+    messages = ("1 of 9 elements of Y are wrong", "all of Y is NaN", "9 of 9", "2 of 9")
+    tests = [case(name, said, where.format(*end)) for name, said, end in zip("abcd", messages, ends, strict=True)]
+    assert [one.cases for one in causes(tests)] == [("a", "b"), ("c",), ("d",)]
 
 
 def test_every_line_that_was_observed_and_of_memory_bears_its_sentence():

@@ -12,7 +12,7 @@ import pytest
 
 from grader.compile_errors.named_line import named_line
 from grader.labs import get_lab
-from grader.model import KernelSource
+from grader.model import KernelSource, SourceLine
 from grader.reporting import page as html
 from grader.reporting.advice import advice
 from grader.reporting.document import document
@@ -182,6 +182,17 @@ def test_line_2_is_not_line_23():
     assert named_line("w8a8.ipynb cell 8 line 2: bad", source) is None
     lines = listing(source, "w8a8").around(24)
     assert [line.number for line in lines] == [20, 21, 22, 23, 24, 25]
+
+
+def test_an_excerpt_ends_where_another_cell_or_statement_begins():
+    source = kernel_source("\n".join(f"x{number} = {number}" for number in range(12)))
+    own = [SourceLine("a", at, "f", 2) for at in (1, 2, 3)]
+    beside = [SourceLine("a", at, "g") for at in (7, 8)]
+    lines = listing(replace(source, lines=(*own, *beside, *(SourceLine("b", at, "h") for at in range(9, 16)))), "w8a8")
+    assert [[line.number for line in lines.around(at)] for at in (1, 3, 4, 5, 6)] == [
+        [1, 2, 3], [1, 2, 3], [7, 8], [7, 8], [9, 10, 11],
+    ]
+    assert [line.place for line in lines.lines if line.place] == ["f (step 2)", "h"]
 
 
 def test_a_huge_kernel_makes_no_huge_page():

@@ -150,7 +150,7 @@ def test_names_are_text_and_pages_run_nothing_of_a_students(world):
 
 
 def test_places_of_lines_are_shown_as_text(world):
-    lines = [["</code><script>alert(2)</script>", number] for number in range(40)]
+    lines = [["<script>alert(2)</script>", number, "<script>alert(2)</script>", 2] for number in range(40)]
     with world.client("carl") as http:
         sent = http.post("/api/attempts", json=upload(11, text=kernel(9), lines=lines)).json()
         world.wait()
