@@ -27,12 +27,17 @@ def standing_text(lab_id: str, standing: OnLadder | None) -> str:
     if record is None or standing is None or not (named := standing.rung.split("_", 2)[1:]):
         return ""
     timed = [one for one in record.timed(lab_id, "ladder") if one.contestant == f"ladder/{standing.rung}"]
-    points = speed_points(record.gpu, lab_id).get(named[1])
-    if not timed or points is None:
+    if not timed:
         return ""
+    points = speed_points(record.gpu, lab_id).get(named[1])
+    worth = (
+        "hardly faster than the steps before it, so it has no points of its own"
+        if points is None
+        else f"{number(points)} of {number(load_rubric().speed)} points for speed"
+    )
     text = (
         f"The kernel is built like step {named[0]} of the table in {lab_id}.ipynb. On an {record.gpu} that step took: "
-        f"{', '.join(map(_time, timed))}; {number(points)} of {number(load_rubric().speed)} points for speed."
+        f"{', '.join(map(_time, timed))}; {worth}."
     )
     if standing.undecided:
         text += f' It may have taken another step: check("{lab_id}", speed="{standing.undecided}") tells.'
