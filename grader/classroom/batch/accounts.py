@@ -67,7 +67,7 @@ class Came:
 
 @dataclass(frozen=True)
 class Accounted:
-    """What became of a file, whose it is if anybody's, and why where a human should look."""
+    """What became of a file, whose it is if anybody's (of a group, all their names), and why where a human should look."""
 
     file: str
     fate: Fate
@@ -185,7 +185,8 @@ def account(came: Iterable[Came], hand_ins: Sequence[HandIn], standings: Sequenc
     for one in came:
         owners = [] if one.path in claims.read else claims.owners(one.path)
         fates = [(owner.student, *_fate(one, owner, outcomes)) for owner in owners] or [("", *_nobodys(one, claims))]
-        student, fate, reason = min(fates, key=lambda each: FATES.index(each[1]))
+        _, fate, reason = min(fates, key=lambda each: FATES.index(each[1]))
+        student = ", ".join(dict.fromkeys(who for who, became, _ in fates if became == fate))
         if fate == "graded" and one.instead:
             fate, reason = one.instead
         found.append(Accounted(one.name, fate, student, reason))

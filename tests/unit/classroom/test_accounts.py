@@ -188,6 +188,13 @@ def test_what_gradescope_does_not_list_is_told_so(tmp_path):
     assert (lost.file, lost.reason) == ("x/submission_2/w8a8.py", "belongs to no student: submission_metadata.yml does not list it")
 
 
+def test_a_file_of_a_group_is_everybodys(tmp_path):
+    files = {"x/submission_metadata.yml": METADATA, "x/submission_1/w8a8.py": "a", "x/submission_2/w8a8.py": "b"}
+    found = {one.file: one for one in accounted(zipped(tmp_path / "export.zip", files), tmp_path / "work")[0]}
+    both, alone = (found[f"x/submission_{number}/w8a8.py"].student for number in (1, 2))
+    assert (len(both.split(", ")), len(alone.split(", "))) == (2, 1)
+
+
 def test_a_damaged_archive_of_a_class_is_no_student(tmp_path):
     path = zipped(tmp_path / "class.zip", {f"ann_{n}_1_w8a8.py": "x" * 2000 for n in range(9)})
     path.write_bytes(path.read_bytes()[:-300])
