@@ -102,7 +102,7 @@ def ladder_table(
         "|---|---|" + "---:|" * (len(shapes) + 1),
     ]
     for number, (name, path) in enumerate(steps, start=1):
-        idea = words["last"] if path.parent != folder else idea_of(path) if language == "en" else ideas[number - 1]
+        idea = words["last"] if path.parent != folder else _idea(path) if language == "en" else ideas[number - 1]
         entries = [_entry(record, lab_id, shape, name) for shape in shapes]
         cells = [f"{entry.time_us:.1f} ({entry.ratio:.2f})" for entry in entries]
         cells.append(f"{points[rung]:.0f}" if (rung := rung_of(path)) in points else "–")
@@ -215,7 +215,7 @@ def _times_of(root: Path, lab_id: str, step: SpeedStep, language: Language) -> s
     )
 
 
-def idea_of(path: Path) -> str:
+def _idea(path: Path) -> str:
     """What a step of the ladder does: its docstring's first sentence, without lab and number."""
     text = ast.get_docstring(ast.parse(path.read_text(encoding="utf-8"))) or ""
     found = re.match(r"\w+, step \d+: (.+?)\.?$", text.splitlines()[0] if text else "")
