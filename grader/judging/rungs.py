@@ -120,6 +120,6 @@ def _met(step: SpeedStep, candidate: ConfigFacts, bundle: KernelBundle) -> bool 
     if binary is not None:
         candidate = replace(candidate, facts=binary.facts, loop=binary.loop)
     there = ("launch",) if binary is None else ("launch", "binary")
-    told = [(one, value(one.quantity.of, candidate)) for one in step.demands if one.quantity.needs in there]
-    held = [demand.holds(found) for demand, found in told if not isinstance(found, str)]
+    values = [(one, value(one.quantity.of, candidate)) for one in step.demands if one.quantity.needs in there]
+    held = [demand.holds(found) for demand, found in values if not isinstance(found, str)]
     return False if False in held else True if len(held) == len(step.demands) else None

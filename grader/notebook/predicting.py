@@ -116,13 +116,13 @@ class Story:
 def stories() -> dict[str, Story]:
     """By claim what was predicted, in the order in which that began."""
     entries = _read()
-    told = {}
+    known = {}
     for claim in dict.fromkeys(entry.claim for entry in entries):
         before, _, afterwards = _history(entries, claim)
         if before is not None:
             found = tuple(one for one in entries if one.claim == claim and one.found is not None)
-            told[claim] = Story(before, found, tuple(afterwards))
-    return told
+            known[claim] = Story(before, found, tuple(afterwards))
+    return known
 
 
 def expect(claim: str, value: float) -> Story:

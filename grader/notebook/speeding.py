@@ -45,8 +45,8 @@ def predict(lab_id: str, speed: str, number: object) -> None:
         return
     before = expect(claim_of(lab_id, speed), number).prediction.value
     assert before is not None
-    kept = f"You have seen the answer, so your first prediction, {shown(before)}, stays."
-    display([Remark(kept if before != number else f"Noted: {shown(number)}.", "dim")])
+    notice = f"You have seen the answer, so your first prediction, {shown(before)}, stays."
+    display([Remark(notice if before != number else f"Noted: {shown(number)}.", "dim")])
 
 
 def claim_of(lab_id: str, speed: str) -> str:
@@ -146,7 +146,7 @@ def _remarks(lab: Lab, step: SpeedStep, answer: SpeedAnswer, guess: Guess) -> li
     if answer.ok:
         tries.right(lab.id, f"speed {step.name}")
     elif not answer.wrong:
-        remarks.append(tries.where_to_look(step.hint))
+        remarks.append(tries.place_hint(step.hint))
         if tries.wants_code(lab.id, f"speed {step.name}"):
             text = f"Try next: {step.code or step.hint}. Then run the kernel's cell, and this one again."
             remarks.append(Remark(text, "yellow"))

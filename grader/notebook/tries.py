@@ -21,6 +21,6 @@ def right(notebook: str, step: str) -> None:
     _failures.pop((notebook, step), None)
 
 
-def where_to_look(hint: str) -> Remark:
+def place_hint(hint: str) -> Remark:
     """The hint, folded until it is wanted."""
     return Remark(f"{hint}.", "dim", folded="Where to look")

@@ -21,9 +21,9 @@ EMPTY = ("# Work log", "", HEAD, "|---" * COLUMNS + "|", "", "Tools that I asked
 
 def worklog() -> None:
     """Writes the predictions and measurements of steps towards speed to worklog.md, and leaves everything else there as it is."""
-    path, told = place().with_name(FILE), stories()
+    path, predicted = place().with_name(FILE), stories()
     known = {claim_of(lab_id, name) for lab_id in all_labs() for name in speed_steps_of(lab_id)}
-    rows = {claim: story for claim, story in told.items() if claim in known}
+    rows = {claim: story for claim, story in predicted.items() if claim in known}
     if not rows:
         raise NotYet("There is nothing to log yet: predict a step towards speed first.")
     try:

@@ -118,12 +118,12 @@ def _lab_page(report: Report, lab: LabReport, traffic: Traffic | None) -> dict[s
     """What the page shows of one lab: what is wrong, each thing once, and then case by case."""
     shown = listing(lab.source, lab.lab_id) if lab.source else None
     found, maps = causes(lab.tests), _maps(lab.error_maps)
-    told = found[:MAX_CAUSES_SHOWN]
+    listed = found[:MAX_CAUSES_SHOWN]
     return {
         "report": lab,
         "verdict": outcome(lab)[0],
-        "causes": [(cause, [_remark(sentence, lab.source, shown) for sentence in cause.sentences]) for cause in told],
-        "cause_of": {case: cause.number for cause in told for case in cause.cases},
+        "causes": [(cause, [_remark(sentence, lab.source, shown) for sentence in cause.sentences]) for cause in listed],
+        "cause_of": {case: cause.number for cause in listed for case in cause.cases},
         "more_causes": max(0, len(found) - MAX_CAUSES_SHOWN),
         "maps": maps[:MAX_PICTURES_SHOWN],
         "more_maps": maps[MAX_PICTURES_SHOWN:],
