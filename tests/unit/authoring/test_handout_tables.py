@@ -1,4 +1,4 @@
-"""The handouts' tables of points for speed: they are those of the notebooks, in both languages, and nothing else of a handout is touched."""
+"""The handouts' tables of points for speed: they are those of the notebooks in both languages; nothing else of a handout is touched."""
 
 from __future__ import annotations
 
