@@ -80,7 +80,7 @@ def refused(result: KernelBundle | Refusal) -> str:
         ("door = M.handle\n", ".handle"),
         ("door = '{0.__class__}'.format(M)\n", ".format"),
         ("door = f'{M:{M}}'\n", "format specification"),
-        ("door = (lambda: 1)()\n", "no lambda"),
+        ("door = (lambda: 1)()\n", "cannot use lambda"),
         ("door = [part for part in (1, 2)]\ndoor2 = (lambda x: x)\n", "lambda"),
         ("tl.load = 3\n", "attribute"),
         ("M[0] = 3\n", "element"),
