@@ -13,7 +13,7 @@ from grader.judging.judged import Diagnosis, Judged
 from grader.labs import Lab
 from grader.model import Case, Outcome, SanitizerResult, TestResult, TestStatus
 
-HIDDEN = "the output is wrong; this case's data is hidden"
+HIDDEN = "it fails; this case's data is hidden"
 MAX_NAMED = 4
 HIDDEN_NOT_GRADED = "not gradable here; this case's data is hidden"
 

@@ -54,7 +54,8 @@ def answers_for(path: Path, lab_ids: Iterable[str]) -> dict[str, Answers]:
     """The answers to each lab's questions in a hand-in: of the files that answer one of them from the lab's own, else from the first, and
     what that one leaves open from the others.
 
-    A lab is left out where no file names an answer to it, such as w8a8_bytes: a hand-in of kernels alone was not asked.
+    A lab is left out where no file names an answer to it, such as w8a8_bytes, or only another lab's file does, and none that is a number:
+    a hand-in of kernels alone was not asked.
     """
     lab_ids = tuple(lab_ids)
     children = [path] if path.is_file() else filter(is_source, path.iterdir())
@@ -68,7 +69,8 @@ def answers_for(path: Path, lab_ids: Iterable[str]) -> dict[str, Answers]:
         begun = [
             one for one in holders if any(one[1].numbers[name] is not None for name in names & one[1].numbers.keys())
         ]
-        if holders:  # one that was not begun, such as the notebook beside a copy of it, hides none that was
+        # one that was not begun, such as the notebook beside a copy of it, hides none that was; elsewhere than in the lab's it asks nothing
+        if begun or any(stem == lab_id for stem, _ in holders):
             of_stem = (answers for stem, answers in begun or holders if stem == lab_id)
             first = next(of_stem, (begun or holders)[0][1])
             chosen[lab_id] = _with_open_ones(first, [answers for _, answers in begun], names)

@@ -45,6 +45,7 @@ OF_HANDOUT: tuple[Fate, str] = ("of the handout", "")
 
 NO_SOURCE = "is not a .py, .ipynb or .zip file"
 
+NO_VERDICT = "the grader came to no verdict"
 UNCLAIMED = "belongs to no student: neither its name nor its folder says whose it is"
 
 
@@ -162,8 +163,9 @@ def _instead(path: Path, read: Sequence[Mapping[str, Path]], asked: AbstractSet[
     read: from which file each lab's kernel was, for each owner.
     """
     kernels = kernels_in([path]) if read and is_source(path) else set()
-    if kernels and begun_in([path]) - {lab.kernel for lab in all_labs().values()}:
-        return None  # answers, of which the first file need not be the only one
+    asked_labs = {lab.id for lab in all_labs().values() if lab.kernel in asked}
+    if kernels and any(name.partition("_")[0] in asked_labs for name in begun_in([path]) - kernels):
+        return None  # of which the first file need not be the only one
     others = set[str]()
     for lab_id, other in (each for files in read for each in files.items()):
         if get_lab(lab_id).kernel in kernels:
@@ -177,16 +179,20 @@ def _instead(path: Path, read: Sequence[Mapping[str, Path]], asked: AbstractSet[
 
 def account(came: Iterable[Came], hand_ins: Sequence[HandIn], standings: Sequence[Standing]) -> list[Accounted]:
     """What became of every file. hand_ins: all that came in, those too that were not asked for."""
-    claims, found = Claims(hand_ins), []
+    claims, found, why_open = Claims(hand_ins), [], dict[str, str]()
     outcomes: dict[str, Fate] = {other.hand_in.key: "superseded" for one in standings for other in one.others}
     for standing in standings:
         counts = standing.graded
         outcomes[counts.hand_in.key] = "not graded" if counts.earned.points is None else "graded"
+        open_labs = (lab.message.split("\n")[0] for lab in counts.report.labs.values() if lab.status == "not_graded")
+        why_open[counts.hand_in.key] = next(open_labs, NO_VERDICT)
     for one in came:
         owners = [] if one.path in claims.read else claims.owners(one.path)
-        fates = [(owner.student, *_fate(one, owner, outcomes)) for owner in owners] or [("", *_nobodys(one, claims))]
+        fates = [(owner.student, *_fate(one, owner, outcomes, why_open)) for owner in owners] or [
+            ("", *_nobodys(one, claims))
+        ]
         _, fate, reason = min(fates, key=lambda each: FATES.index(each[1]))
-        student = ", ".join(dict.fromkeys(who for who, became, _ in fates if became == fate))
+        student = ", ".join(dict.fromkeys(who for who, _, _ in fates))
         if fate == "graded" and one.instead:
             fate, reason = one.instead
         found.append(Accounted(one.name, fate, student, reason))
@@ -229,15 +235,15 @@ def _nobodys(one: Came, claims: Claims) -> tuple[Fate, str]:
     return ("unreadable", one.reason) if one.reason else ("not recognised", unlisted)
 
 
-def _fate(one: Came, hand_in: HandIn, outcomes: Mapping[str, Fate]) -> tuple[Fate, str]:
-    """What became of a file of a hand-in, and why."""
+def _fate(one: Came, hand_in: HandIn, outcomes: Mapping[str, Fate], why_open: Mapping[str, str]) -> tuple[Fate, str]:
+    """What became of a file of a hand-in, and why. why_open: why hand-ins have no verdict, by their keys."""
     outcome = outcomes.get(hand_in.key, "not asked for")
     clone, path = hand_in.platform == "clone", one.path or Path()
     untouched = clone and path not in hand_in.left and any(given.exists() for given in _as_given(path, hand_in))
     if untouched and one.instead == OF_HANDOUT:
         return OF_HANDOUT
     if path in hand_in.taken:
-        return outcome, "the grader came to no verdict" if outcome == "not graded" else ""
+        return outcome, why_open[hand_in.key] if outcome == "not graded" else ""
     if one.systems:
         return "of a system", ""
     if outcome == "not asked for":
@@ -245,8 +251,7 @@ def _fate(one: Came, hand_in: HandIn, outcomes: Mapping[str, Fate]) -> tuple[Fat
     if one.reason:
         return "unreadable", one.reason
     if why := hand_in.refused or hand_in.failed:
-        about_it = may_be_work(path) or path.name in why
-        return ("unreadable", why) if about_it else ("left out", NO_SOURCE)
+        return ("unreadable", why) if may_be_work(path) else ("left out", NO_SOURCE)
     if untouched:
         return OF_HANDOUT
     outside = f"lies in none of {', '.join(PLACES)}"

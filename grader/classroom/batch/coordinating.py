@@ -33,7 +33,7 @@ from grader.plain_files import UnreadableFile, in_brief
 from grader.unusable import Unusable
 
 POLL_SECONDS = 0.25
-NOT_CHOSEN = "this run graded others only (--only, --since), and nothing was known of it; run it without these options"
+NOT_CHOSEN = "not graded in this run, which was for others only (--only, --since), and nothing was known of it"
 
 
 @dataclass(frozen=True)
@@ -320,6 +320,10 @@ def _graded(plan: Plan, read: _Read, works: Mapping[str, _Work]) -> Graded:
         review, notes = [*hand_in.notes, *content.submission.doubts], hand_in.notes + content.submission.notes
     labs: dict[str, LabReport] = {}
     for lab_id, source in sources.items():
+        if bonus_only and not get_lab(lab_id).bonus:
+            if not (isinstance(source, Refusal) and source.status == "not_attempted"):
+                review.append(f"{lab_id} is none of this assignment's labs: it does not count here")
+            continue
         if isinstance(source, Refusal):
             refusal, kernel = source, None
         elif isinstance(outcome := (work := works[read.keys[lab_id]]).outcome, Refusal):
@@ -329,8 +333,6 @@ def _graded(plan: Plan, read: _Read, works: Mapping[str, _Work]) -> Graded:
             labs[lab_id], device = placed(outcome, source), work.device
             if outcome.status in ("crash", "timeout"):
                 review.append(f"{lab_id}: {labs[lab_id].message}")
-            continue
-        if bonus_only and refusal.status == "not_attempted" and not get_lab(lab_id).bonus:
             continue
         labs[lab_id] = without_verdict(lab_id, refusal, kernel, gpu=gpu)
         if refusal.status in ("rejected", "not_graded") and refusal is not content:

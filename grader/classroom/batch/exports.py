@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import io
 import re
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
@@ -19,8 +20,10 @@ from grader.reporting.atomic import write_whole
 from grader.reporting.document import document
 from grader.reporting.junit import junit
 from grader.reporting.text import cell, json_text
+from grader.unusable import Unusable
 
 PARTS: tuple[Part, ...] = get_args(Part)
+TITLED_TWICE = "--column names a column of several assignments {!r}, and an import would overwrite marks; choose one with --assignment"
 
 
 class Column(NamedTuple):
@@ -45,7 +48,13 @@ class Titles:
 def write_exports(
     out: Path, standings: Sequence[Standing], titles: Titles | None = None, files: Sequence[Accounted] = ()
 ) -> None:
-    """Writes grades.csv, canvas.csv, moodle.csv, files.csv, grades.jsonl and junit.xml into `out`."""
+    """Writes grades.csv, canvas.csv, moodle.csv, files.csv, grades.jsonl and junit.xml into `out`.
+
+    Raises Unusable where titles that the instructor gave would stand over the columns of two assignments.
+    """
+    named = [(titles or Titles()).of(column) for column in _columns(standings)]
+    if twice := [title for title, count in Counter(named).items() if count > 1]:
+        raise Unusable(TITLED_TWICE.format(twice[0]))
     reports = [replace(one.graded.report, submission=one.key.removesuffix("/")) for one in standings if not one.absent]
     texts = {
         "grades.csv": grades_csv(standings),

@@ -24,6 +24,9 @@ Part = Literal["kernels", "questions", "bonus"]
 MIXED = "{} has corrections for single students, and the hand-ins are for several assignments ({}); choose one with --assignment"
 
 
+UNANSWERED = "no questions with numbers were handed in, which others have: the mark for these is left open"
+
+
 @dataclass(frozen=True)
 class Graded:
     """One hand-in with its report; `review` says why a human should look at it, if so. answers: those to each lab's questions.
@@ -45,7 +48,11 @@ class Graded:
         """What the questions of each lab that has answers are out of, bonus labs apart."""
         bonus = {lab_id for lab_id, lab in self.report.labs.items() if lab.bonus}
         asked = {lab_id: sum(answer.max_points for answer in lab.values()) for lab_id, lab in self.questions.items()}
-        return {lab_id: most for lab_id, most in asked.items() if most and lab_id not in bonus}
+        return {
+            lab_id: most
+            for lab_id, most in asked.items()
+            if most and lab_id in self.report.labs and lab_id not in bonus
+        }
 
     @property
     def earned(self) -> Earned:
@@ -144,12 +151,15 @@ def _of_all_questions(found: Sequence[Standing]) -> list[Standing]:
     most: dict[str, dict[str, float]] = {}
     for one in found:
         most.setdefault(one.assignment, {}).update(one.graded.questions_of_course)
-    return [
-        replace(one, mark=replace(one.mark, questions_possible=sum(most[one.assignment].values())))
-        if one.mark.questions is not None
-        else one
-        for one in found
-    ]
+    checked = []
+    for one in found:
+        possible = sum(most[one.assignment].values())
+        if one.mark.questions is not None:
+            one = replace(one, mark=replace(one.mark, questions_possible=possible))
+        elif possible and not one.absent:
+            one = replace(one, review=(*one.review, UNANSWERED))
+        checked.append(one)
+    return checked
 
 
 def standing(attempts: Sequence[Graded], rules: Rules, roster: Roster) -> Standing:
@@ -205,12 +215,17 @@ def _more(chosen: Graded, others: Sequence[Graded]) -> Iterator[str]:
 def _with_borrowed_names(found: Sequence[Standing], roster: Roster) -> list[Standing]:
     """Whose numbers did the answers use? A neighbour's name, and one that several wrote, are worth a look."""
     shared = Counter(numbers for one in found for numbers in set(map(drawn_from, _names_written(one))))
+    of_files: dict[Path, list[Person | None]] = {}  # of a group's files there is one
+    for one in found:
+        for path in one.graded.hand_in.holds:
+            of_files.setdefault(path, []).append(one.person)
     checked = []
     for one in found:
         odd = []
         for text in _names_written(one):
             named = roster.called(text)
-            if named and one.person not in named:
+            group = [who for path in one.graded.hand_in.holds for who in of_files[path]]
+            if named and not any(who in named for who in (one.person, *group)):
                 odd.append(
                     f'its questions have student = "{text}", the name of {" and ".join(who.login for who in named)}'
                 )

@@ -30,7 +30,7 @@ from grader.classroom.batch.marks import Rules
 from grader.classroom.batch.overview import in_numbers, numbers_of, pages
 from grader.classroom.batch.pages import Pages, page_address, page_name, statement
 from grader.classroom.batch.similarity import Comparison, Group, Link, similar_kernels
-from grader.classroom.batch.standing import Graded, standings
+from grader.classroom.batch.standing import UNANSWERED, Graded, standings
 from grader.classroom.batch.tasks import Setup
 from grader.classroom.batch.workers import WorkerPool
 from grader.classroom.hidden_cases import Secrets
@@ -40,6 +40,7 @@ from grader.labs.question import posed, questions_of
 from grader.model import Device, KernelSource, LabReport, Report, SourceLine, TestResult
 from grader.reading.answers import Answers
 from grader.reporting.junit import junit
+from grader.unusable import Unusable
 from tests.integration.test_browser import CHROMIUM, browser  # noqa: F401  (a fixture)
 from tests.submissions import TESTS
 
@@ -225,11 +226,24 @@ def test_answers_to_questions_are_points_of_their_own():
     assert all((one["points"], one["sentence"][:7]) == (0, "No name") for one in told.values())
 
 
+def test_one_title_over_two_assignments_is_refused(tmp_path):
+    ann, ben = (graded(replace(hand_in(name), assignment=lab)) for name, lab in (("ann_1", "lab1"), ("ben_2", "lab2")))
+    found = standings([ann, ben], Rules())
+    write_exports(tmp_path, found, Titles({"bonus": "Extra"}))
+    with pytest.raises(Unusable, match=r"names a column of several assignments 'Lab 1', .*--assignment"):
+        write_exports(tmp_path, found, Titles({"kernels": "Lab 1"}))
+    assert "Lab 1" not in (tmp_path / "canvas.csv").read_text(encoding="utf-8")
+
+
 def test_questions_are_out_of_the_same_number_for_everybody():
     """Also for somebody who handed in the notebook of one lab only."""
     both = {lab_id: Answers("Ann", {}) for lab_id in ("w8a8", "dds")}
-    ann, ben = (replace(graded(hand_in(name)), answers=given) for name, given in (("ann_1", both), ("ben_2", {"dds": both["dds"]})))
-    found = standings([ann, ben, graded(hand_in("cat_3"))], Rules("last", DUE, 10.0))
+    ann, ben, cat = (
+        replace(one, answers=given, report=replace(one.report, labs={**one.report.labs, "dds": one.report.labs["w8a8"]}))
+        for name, given in (("ann_1", both), ("ben_2", {"dds": both["dds"]}), ("cat_3", {})) for one in [graded(hand_in(name))]
+    )
+    found = standings([ann, ben, cat], Rules("last", DUE, 10.0))
+    assert [one.review for one in found] == [(), (), (UNANSWERED,)]
     most = sum(question.points for lab_id in both for question in questions_of(lab_id).values())
     assert [row["question_max_points"] for row in rows_of(grades_csv(found))] == [str(most), str(most), ""]
     assert float(rows_of(canvas_csv(found))[0]["Triton kernels (questions)"]) == most

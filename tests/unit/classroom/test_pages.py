@@ -51,6 +51,15 @@ persons = st.builds(
 )
 
 
+def test_a_page_without_a_mark_is_drawn(without_pictures, tmp_path):
+    """Of bonus labs of which none was begun."""
+    one = graded(replace(hand_in("ann"), assignment="kernels_bonus"))
+    found = standings([replace(one, report=replace(one.report, labs={}))], Rules())
+    drawn(tmp_path, found)
+    (page,) = (tmp_path / "feedback").iterdir()
+    assert "could not be drawn" not in page.read_text(encoding="utf-8")
+
+
 @settings(deadline=None, max_examples=60, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(
     points=numbers, hours=st.floats(-30, 80), percent=st.sampled_from([0.0, 7.5, 10.0]), person=st.none() | persons,

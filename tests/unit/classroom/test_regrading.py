@@ -98,7 +98,7 @@ def test_whoever_was_not_chosen_keeps_the_verdict_in_force(wanted):
                 work = WORKS[student]
                 if work not in in_force:
                     assert standing.points is None
-                    assert "graded others only" in standing.review[0]
+                    assert "which was for others only" in standing.review[0]
                 else:
                     expected = Versioned(in_force[work])
                     text = standing.labs["w8a8"].source.module

@@ -176,6 +176,8 @@ def test_a_neighbours_name_in_the_questions_is_flagged(roster):
     assert looks["ann"] == looks["cat"] == ()
     assert looks["ben"] == ('its questions have student = "ann", the name of ann',)
     assert looks["dan"] == looks["eve"] == ('its questions have student = "someone", a name that others wrote too',)
+    ann, ben = (replace(one, hand_in=replace(one.hand_in, holds=(Path("both"),))) for one in map(answering, ("ann", "ben"), ("ann",) * 2))
+    assert [one.review for one in standings([ann, ben], Rules(), roster)[:2]] == [(), ()], "they handed in together"
     written = {"ann": "Ann Lovelace", "ben": "annlovelace", "cat": "Kitty", "dan": "some one", "eve": "SomeOne"}
     question = next(iter(questions_of("w8a8").values()))
     assert repr(posed("w8a8", question, written["ben"])) == repr(posed("w8a8", question, written["ann"]))

@@ -11,6 +11,7 @@ from dataclasses import replace
 import pytest
 
 from grader.labs import all_labs, get_lab
+from grader.labs.question import questions_of
 from grader.model import KernelSource, Refusal
 from grader.reading import read
 from grader.reading.answers import answers_for
@@ -407,6 +408,12 @@ def test_the_files_of_a_hand_in_share_what_may_be_read_and_those_named_after_a_l
     (tmp_path / "w4a16.py").write_text(half, encoding="utf-8")
     (tmp_path / "w8a16.py").write_text(half, encoding="utf-8")
     assert "dds" not in answers_for(tmp_path, ["w8a8", "w4a16", "w8a16", "dds"])
+
+
+@pytest.mark.parametrize(("file", "asked"), [("w4a16.py", True), ("dds.py", False)])
+def test_what_another_labs_file_leaves_open_asks_nobody(tmp_path, file, asked):
+    (tmp_path / file).write_text(f"w4a16_{next(iter(questions_of('w4a16')))} = None\n", encoding="utf-8")
+    assert ("w4a16" in answers_for(tmp_path, ["w4a16"])) is asked
 
 
 @pytest.mark.slow
