@@ -204,6 +204,8 @@ def test_the_release_is_of_our_students_notebooks(course):
     for path in (course.folder / "release").glob("*/*.ipynb"):
         released, ours = nbformat.read(path, as_version=4), student_notebook(ROOT / SOURCE / f"{path.stem}.py", ROOT)
         assert all("SOLUTION" not in cell.source for cell in released.cells)
+        stubs = [cell.source for cell in ours.cells if "# YOUR CODE HERE" in cell.source]
+        assert [cell.source for cell in released.cells if "# YOUR CODE HERE" in cell.source] == stubs
         assert [cell.metadata.get("nbgrader", {}).get("grade_id") for cell in released.cells] == [
             cell.metadata.get("nbgrader", {}).get("grade_id") for cell in ours.cells
         ]

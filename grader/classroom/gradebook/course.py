@@ -12,7 +12,6 @@ from nbformat import writes
 
 from grader.authoring.notebooks import instructor_notebook, sources
 from grader.authoring.record_tables import Language
-from grader.authoring.release import STUB
 from grader.classroom.gradebook import ASSIGNMENT, BONUS
 from grader.labs import all_labs
 from grader.reporting.atomic import write_whole
@@ -48,7 +47,7 @@ def make_course(root: Path, folder: Path, assignment: str = ASSIGNMENT, language
             written.append(notebook)
     config = folder / CONFIG
     if not config.exists():
-        write_whole(config, TEMPLATE.read_text(encoding="utf-8").format(root=str(root.resolve()), stub=STUB))
+        write_whole(config, TEMPLATE.read_text(encoding="utf-8").format(root=str(root.resolve())))
         written.append(config)
     for name in parts:
         _generate(folder, name)
