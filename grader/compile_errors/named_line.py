@@ -49,7 +49,9 @@ def as_diagnostic(message: str, folder: Path) -> str | None:
             pointed = len(below) > 1 and below[1].lstrip().startswith("^") and below[0].strip() in text
             caret = len(below[1]) - len(below[1].lstrip()) - len(INDENT) if pointed else 0
             column = len(text) - len(text.lstrip()) + caret + 1
-            said = headline(message).split("\n")[0].removeprefix(found[0]).lstrip(":, ")
+            said = (
+                headline(message).split("\n")[0].removeprefix(found[0]).replace("(look here first)", "").lstrip(":, ")
+            )
             return f"{file}:{number}:{column}: error: {said}"
     return None
 

@@ -78,32 +78,18 @@ def rung(steps: Sequence[SpeedStep], taken: int) -> str:
     return max(led + begun, key=lambda name: (name == SOLUTION, name), default="")
 
 
-@dataclass(frozen=True)
-class OnLadder:
-    """The rung that a kernel is built like. perhaps: the one that it is built like if it has taken `undecided`, a step that only memory
-    traffic tells; both "" where there is none."""
-
-    rung: str
-    perhaps: str = ""
-    undecided: str = ""
-
-
-def standing(lab: Lab, bundle: KernelBundle) -> OnLadder | None:
-    """Where a kernel stands by its launches and binaries; None where too little is known.
+def standing(lab: Lab, bundle: KernelBundle) -> str:
+    """The rung that a kernel is built like, by its launches and binaries; "" where it has taken no step, or they leave one open.
 
     A step that only memory traffic would tell counts as taken where a later one is.
     """
     steps = list(speed_steps_of(lab.id).values())
     if all(built_for != CAPABILITY for built_for, _, _ in bundle.binaries):
-        return None
+        return ""
     known = [_taken(lab, step, bundle) for step in steps]
     first = next((number for number, taken in enumerate(known) if taken is False), len(steps))
     sure = max((number + 1 for number in range(first) if known[number]), default=0)
-    by_traffic = [any(demand.quantity.needs == "traffic" for demand in step.demands) for step in steps[sure:first]]
-    if not all(by_traffic) or (not sure and (first == len(steps) or True in known)):
-        return None
-    here, perhaps = (rung(steps, taken) or steps[0].rungs[0] for taken in (sure, first))
-    return OnLadder(here) if perhaps == here else OnLadder(here, perhaps, steps[sure].name)
+    return rung(steps, sure) if sure == first else ""
 
 
 def _taken(lab: Lab, step: SpeedStep, bundle: KernelBundle) -> bool | None:

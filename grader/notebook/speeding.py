@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 import os
 
-from grader.judging.rungs import OnLadder
 from grader.labs import Lab, speed_steps_of
 from grader.labs.speed_step import SpeedStep, shown
 from grader.model import KernelSource, LabReport, Refusal
@@ -45,7 +44,7 @@ def predict(lab_id: str, speed: str, number: object) -> None:
         return
     before = expect(claim_of(lab_id, speed), number).prediction.value
     assert before is not None
-    notice = f"You have seen the answer, so your first prediction, {shown(before)}, stays."
+    notice = f"You have seen the answer, so what you predicted before, {shown(before)}, stays."
     display([Remark(notice if before != number else f"Noted: {shown(number)}.", "dim")])
 
 
@@ -147,8 +146,8 @@ def _remarks(lab: Lab, step: SpeedStep, answer: SpeedAnswer, guess: Guess) -> li
         tries.right(lab.id, f"speed {step.name}")
     elif not answer.wrong:
         remarks.append(tries.place_hint(step.hint))
-        if tries.wants_code(lab.id, f"speed {step.name}"):
-            text = f"Try next: {step.code or step.hint}. Then run the kernel's cell, and this one again."
+        if tries.wants_code(lab.id, f"speed {step.name}") and step.code:
+            text = f"Try next: {step.code}. Then run the kernel's cell, and this one again."
             remarks.append(Remark(text, "yellow"))
     return remarks
 
@@ -156,7 +155,7 @@ def _remarks(lab: Lab, step: SpeedStep, answer: SpeedAnswer, guess: Guess) -> li
 def _standing(lab: Lab, path: SpeedPath) -> list[Remark]:
     """Like which step of the ladder the kernel is built, and what that took; nothing before the first, or where nobody timed it."""
     rung = path.standing(list(speed_steps_of(lab.id).values()))
-    text = standing_text(lab.id, OnLadder(rung) if rung else None)
+    text = standing_text(lab.id, rung)
     return [Remark(text, "cyan")] if text else []
 
 

@@ -31,7 +31,10 @@ def worklog() -> None:
         write_whole(path, "\n".join(_updated(lines, rows)))
     except (OSError, ValueError) as error:
         raise NotYet(f"{path} cannot be read and written ({error}).") from None
-    text = f"{FILE} has a row for each step that you predicted. Fill in what you changed, and what follows; your words stay."
+    text = (
+        f"{FILE} has a row for each step that you predicted. "
+        "Fill in what you changed, and what follows: these two columns stay, the others are written anew."
+    )
     display([Remark(text, "dim")])
 
 
@@ -41,7 +44,7 @@ def _updated(lines: list[str], rows: dict[str, Story]) -> list[str]:
         cells = re.split(r"(?<!\\)\|", line)[1:-1]
         story = rows.pop(cells[0].strip(), None) if cells else None
         if story is not None and len(cells) == COLUMNS:  # one with a | of its own is left to the student
-            lines[at] = _row(cells[0].strip(), story, cells[2], cells[4])
+            lines[at] = _row(cells[0].strip(), story, cells[2], cells[4], cells[3].strip())
     if translated(HEAD) not in lines:
         lines = [*lines, *([""] if lines and lines[-1] else []), translated(HEAD), "|---" * COLUMNS + "|", ""]
     begin = lines.index(translated(HEAD))
@@ -49,10 +52,12 @@ def _updated(lines: list[str], rows: dict[str, Story]) -> list[str]:
     return [*lines[:end], *(_row(claim, story, " ", " ") for claim, story in rows.items()), *lines[end:]]
 
 
-def _row(claim: str, story: Story, change: str, follows: str) -> str:
+def _row(claim: str, story: Story, change: str, follows: str, measured: str = "") -> str:
     before, found = story.prediction, story.found
     assert before.value is not None
     later = f"; later {', '.join(map(shown, story.later))}" if story.later else ""
     numbers = " → ".join(shown(one.found) for one in (found[:1] + found[1:][-1:]) if one.found is not None)
-    measured = f"{numbers} ({found[-1].seen})" if found else ""
+    measured = (
+        f"{numbers} ({found[-1].seen})" if found else measured
+    )  # what was found stays where predictions.json was removed
     return f"| {claim} | {shown(before.value)} ({before.when}){later} |{change}| {measured} |{follows}|"

@@ -6,7 +6,6 @@ from functools import cache
 
 from grader.judging.points import speed_points
 from grader.judging.rubric import load_rubric
-from grader.judging.rungs import OnLadder
 from grader.reporting.benchmarks import SHOWN, Entry, Record, load
 from grader.reporting.terminal import number
 from grader.reporting.whole_models import ROOT
@@ -21,27 +20,24 @@ def _record() -> Record | None:
         return None
 
 
-def standing_text(lab_id: str, standing: OnLadder | None) -> str:
+def standing_text(lab_id: str, rung: str) -> str:
     """The sentences; "" where the kernel stands at the solution, and where nobody timed that rung."""
     record = _record()
-    if record is None or standing is None or not (named := standing.rung.split("_", 2)[1:]):
+    if record is None or not (named := rung.split("_", 2)[1:]):
         return ""
-    timed = [one for one in record.timed(lab_id, "ladder") if one.contestant == f"ladder/{standing.rung}"]
+    timed = [one for one in record.timed(lab_id, "ladder") if one.contestant == f"ladder/{rung}"]
     if not timed:
         return ""
     points = speed_points(record.gpu, lab_id).get(named[1])
     worth = (
         "hardly faster than the steps before it, so it has no points of its own"
         if points is None
-        else f"{number(points)} of {number(load_rubric().speed)} points for speed"
+        else f"{points:.0f} of {number(load_rubric().speed)} points for speed"
     )
-    text = (
+    return (
         f"The kernel is built like step {named[0]} of the table in {lab_id}.ipynb. On an {record.gpu} that step took: "
         f"{', '.join(map(_time, timed))}; {worth}."
     )
-    if standing.undecided:
-        text += f' It may have taken another step: check("{lab_id}", speed="{standing.undecided}") tells.'
-    return text
 
 
 def _time(entry: Entry) -> str:

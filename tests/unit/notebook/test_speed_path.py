@@ -260,7 +260,7 @@ def test_a_prediction_outlives_the_kernel_and_stays_once_the_number_was_seen(sai
         speeding.predict("w8a8", "split", number)
     check_cells.check("w8a8", speed="split")
     speeding.predict("w8a8", "split", 256)
-    assert said[-1] == "You have seen the answer, so your first prediction, 64, stays."
+    assert said[-1] == "You have seen the answer, so what you predicted before, 64, stays."
     monkeypatch.setattr(speeding, "_path", lambda *_: FixedPath(replace(found, found=128)))
     check_cells.check("w8a8", speed="split")
     check_cells.check("w8a8", speed="split")
