@@ -52,8 +52,8 @@ def test_the_verdict_needs_no_binaries(name, tmp_path):
 
 
 def test_a_right_kernel_is_told_its_place_on_the_ladder_where_the_facts_are_compiled(tmp_path):
-    kernel = TESTS / "styles" / "w4a16_plain.py"
-    said = "The kernel is built like step 2 of the table in w4a16.ipynb."
+    kernel = TESTS.parent / "solutions" / "ladder" / "w4a16_3_words.py"
+    said = "The kernel is built like step 3 of the table in w4a16.ipynb."
     done = invoked("grade", kernel, "--lab", "w4a16", "--json", tmp_path / "r.json", "--html", tmp_path / "r.html")
     assert done.exit_code == 0
     assert f"note: {said}" in " ".join(done.stdout.split())
@@ -61,6 +61,6 @@ def test_a_right_kernel_is_told_its_place_on_the_ladder_where_the_facts_are_comp
     (note,) = json.loads((tmp_path / "r.json").read_text(encoding="utf-8"))["notes"]
     assert note.startswith(said)
     wrong = tmp_path / "w4a16.py"
-    wrong.write_text(kernel.read_text(encoding="utf-8").replace("& 0xF", "& 0x7"), encoding="utf-8")
+    wrong.write_text(kernel.read_text(encoding="utf-8").replace("0x64086408", "0x64076407"), encoding="utf-8")
     assert wrong.read_text(encoding="utf-8") != kernel.read_text(encoding="utf-8")
     assert "The kernel is built like" not in invoked("grade", wrong, "--json", tmp_path / "w.json").stdout
