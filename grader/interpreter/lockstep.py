@@ -305,7 +305,8 @@ class _LockstepMemory(NativeMemory):
         self._write("store", pointers, values, mask)
 
     def atomic_rmw(self, operation: Any, pointers: Any, values: Any, mask: Any, order: Any) -> Any:
-        if operation.name not in ADDS or self._within_a_program():
+        as_bits = operation.name == "FADD" and values.dtype.kind != "f"  # bfloat16, which NumPy does not have
+        if operation.name not in ADDS or as_bits or self._within_a_program():
             raise NeedsOneByOne("an atomic that does not add, or not to what other programs add to")
         self._write(f"atomic {operation.name}".lower(), pointers, values, mask, operation, order)
         return _UnknownAnswer(values.itemsize)
