@@ -132,11 +132,15 @@ def students(
     kept = next((old.runs for old in loaded() if old.device == record.device), ()) if add else ()
     record = replace(record, runs=(*kept, *record.runs))
     write_whole(path, to_json(record))
-    document = Path("docs") / "instructor.md"
-    text = document.read_text(encoding="utf-8")
-    before, after = text[: text.index(BEGIN) + len(BEGIN)], text[text.index(END) :]
-    write_whole(document, f"{before}\n\n{table(loaded())}\n{after}")
+    _write_between(Path("docs") / "instructor.md", BEGIN, END, table(loaded()))
     typer.echo(table([record]))
+
+
+def _write_between(document: Path, begin: str, end: str, text: str) -> None:
+    """Puts a table between two markers of a page."""
+    page = document.read_text(encoding="utf-8")
+    before, after = page[: page.index(begin) + len(begin)], page[page.index(end) :]
+    write_whole(document, f"{before}\n\n{text}\n{after}")
 
 
 @app.command()
@@ -149,10 +153,7 @@ def styles() -> None:
     record = measure()
     path = RESULTS / f"styles_{slug(record.gpu)}.json"
     write_whole(path, to_json(record))
-    document = Path("docs") / "timing.md"
-    text = document.read_text(encoding="utf-8")
-    before, after = text[: text.index(BEGIN) + len(BEGIN)], text[text.index(END) :]
-    write_whole(document, f"{before}\n\n{table(record)}\n{after}")
+    _write_between(Path("docs") / "timing.md", BEGIN, END, table(record))
     typer.echo(table(record))
 
 

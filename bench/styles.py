@@ -14,7 +14,8 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-from grader.judging.rubric import Tiers, load_rubric, load_tiers, share
+from grader.judging.points import earned_by
+from grader.judging.rubric import Tiers, load_tiers
 from grader.labs import all_labs
 from grader.reading.files import is_source
 
@@ -40,8 +41,7 @@ class Style:
 
     def points(self, tiers: Tiers) -> float:
         """What its ratios earn by a table of tiers."""
-        worth = load_rubric().shares(self.lab, _cases(self.lab), load_rubric().speed)
-        return sum(worth[case] * share(tiers.of(self.lab, case), ratio) for case, ratio in self.ratios.items())
+        return earned_by(tiers, self.lab, self.ratios)
 
 
 @dataclass(frozen=True)

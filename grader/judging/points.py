@@ -5,11 +5,12 @@ So a report can be scored again with another rubric, without running a kernel; n
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from math import fsum
 
 from grader.judging.rubric import Rubric, Tier, Tiers, load_rubric, load_tiers, share, tier_reached
+from grader.labs import get_lab
 from grader.model import LabReport, TestResult, TestStatus
 
 MAX_NAMED = 4
@@ -43,12 +44,15 @@ def with_points(report: LabReport, rubric: Rubric, tiers: Tiers | None) -> LabRe
 
 def speed_points(gpu: str, lab_id: str) -> dict[str, float]:
     """The speed points that each rung of a lab's ladder earns, by name, on a GPU on which it was measured."""
-    tiers, rubric = load_tiers(gpu), load_rubric()
-    found = {}
-    for rung, ratios in tiers.rungs(lab_id).items():
-        worth = rubric.shares(lab_id, list(tiers.table[lab_id]), rubric.speed)
-        found[rung] = sum(worth[case] * share(tiers.of(lab_id, case), ratio) for case, ratio in ratios.items())
-    return found
+    tiers = load_tiers(gpu)
+    return {rung: earned_by(tiers, lab_id, ratios) for rung, ratios in tiers.rungs(lab_id).items()}
+
+
+def earned_by(tiers: Tiers, lab_id: str, ratios: Mapping[str, float]) -> float:
+    """The speed points of a kernel with these ratios to cuBLAS fp16, by speed case."""
+    rubric = load_rubric()
+    worth = rubric.shares(lab_id, [case.name for case in get_lab(lab_id).speed_cases], rubric.speed)
+    return sum(worth[case] * share(tiers.of(lab_id, case), ratio) for case, ratio in ratios.items())
 
 
 def measured_for(report: LabReport, tiers: Tiers | None) -> bool:

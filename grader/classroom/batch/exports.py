@@ -52,7 +52,7 @@ def write_exports(
 
     Raises Unusable where titles that the instructor gave would stand over the columns of two assignments.
     """
-    named = [(titles or Titles()).of(column) for column in _columns(standings)]
+    named = [titles.of(column) for column in _columns(standings)] if titles is not None and titles.given else []
     if twice := [title for title, count in Counter(named).items() if count > 1]:
         raise Unusable(TITLED_TWICE.format(twice[0]))
     reports = [replace(one.graded.report, submission=one.key.removesuffix("/")) for one in standings if not one.absent]

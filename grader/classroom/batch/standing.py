@@ -147,7 +147,8 @@ def standings(graded: Sequence[Graded], rules: Rules, roster: Roster | None = No
 
 
 def _of_all_questions(found: Sequence[Standing]) -> list[Standing]:
-    """Questions are out of the same number for all of an assignment: those of every lab of which somebody handed answers in."""
+    """Questions are out of the same number for all of an assignment: those of every lab of which somebody handed answers in.
+    Who handed none in is told."""
     most: dict[str, dict[str, float]] = {}
     for one in found:
         most.setdefault(one.assignment, {}).update(one.graded.questions_of_course)
