@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import zlib
 from collections.abc import Container, Sequence
+from typing import Any
 
 import numpy as np
 
@@ -122,11 +123,13 @@ def area_of(addresses: np.ndarray, areas: Sequence[Area]) -> tuple[Area | None, 
     return areas[number], areas[number].low <= lowest and highest < areas[number].high
 
 
-def index_at(offset: int, area: Area) -> list[int]:
-    """The index of an element by its offset from the first; beyond the tensor, indices go on past their sizes."""
-    index = [0] * len(area.shape)
+def index_at(offset: Any, area: Area) -> list[Any]:
+    """The index of an element by its offset from the first, or of several by an array of these; beyond the tensor, indices go on past their
+    sizes."""
+    index = [offset * 0] * len(area.shape)
     for d in sorted(range(len(area.shape)), key=lambda d: (area.strides[d], area.shape[d]), reverse=True):
-        index[d], offset = divmod(offset, area.strides[d]) if area.strides[d] else (0, offset)
+        if area.strides[d]:
+            index[d], offset = divmod(offset, area.strides[d])
     return index
 
 
@@ -150,10 +153,9 @@ def along_axes(offsets: np.ndarray, area: Area) -> list[np.ndarray] | None:
         return None
     moves, blockwise = found
     lengths = {d: int(moved.max()) + 1 for d, moved in moves.items()}
-    starts = np.array([_start(index_at(int(corner), area), lengths, area) for corner in corners])
     along = [
         np.broadcast_to(start.reshape(-1, *(1,) * apart.ndim), offsets.shape) + moves.get(d, 0)
-        for d, start in enumerate(starts.T)
+        for d, start in enumerate(_starts(index_at(corners, area), lengths, area))
     ]
     for moved in blockwise:
         for d in sorted(range(len(along)), key=lambda d: area.strides[d], reverse=True):
@@ -204,21 +206,23 @@ def _dimension(step: int, area: Area, taken: Container[int], most: int) -> int |
     return max(fitting, key=lambda d: (area.strides[d], area.shape[d]), default=None)
 
 
-def _start(corner: list[int], lengths: dict[int, int], area: Area) -> list[int]:
-    """Where a tile begins: a row too far, and where no tile begins in that one, is behind the end of the row before if there tiles begin.
+def _starts(corners: list[np.ndarray], lengths: dict[int, int], area: Area) -> list[np.ndarray]:
+    """Where tiles begin: a row too far, and where no tile begins in that one, is behind the end of the row before if there tiles begin.
 
-    corner: its first element as the address has it. lengths: of the tile along each dimension in which it moves.
+    corners: their first elements as the addresses have them, [tiles] of each dimension. lengths: of the tiles along each dimension in
+    which they move.
     """
-    if len(lengths) != 2 or len(corner) != 2:
-        return corner
+    if len(lengths) != 2 or len(corners) != 2:
+        return corners
     outer, inner = sorted((0, 1), key=lambda d: area.strides[d], reverse=True)
     behind = area.strides[outer] // area.strides[inner] if area.strides[inner] else 0
-    begins = corner[outer] % lengths[outer] == 1 and lengths[outer] > 1
-    stray = corner[inner] == 0 or corner[inner] % lengths[inner] != 0
-    if not begins or not stray or behind < area.shape[inner] or (behind + corner[inner]) % lengths[inner]:
-        return corner
-    found = list(corner)
-    found[outer], found[inner] = corner[outer] - 1, behind + corner[inner]
+    if behind < area.shape[inner] or lengths[outer] <= 1:
+        return corners
+    begins = corners[outer] % lengths[outer] == 1
+    stray = (corners[inner] == 0) | (corners[inner] % lengths[inner] != 0)
+    before = begins & stray & ((behind + corners[inner]) % lengths[inner] == 0)
+    found = list(corners)
+    found[outer], found[inner] = corners[outer] - before, corners[inner] + np.where(before, behind, 0)
     return found
 
 

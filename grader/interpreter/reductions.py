@@ -83,11 +83,13 @@ def reduced(inputs: list[Any], axis: int | None, combine_fn: Any, keep_dims: boo
 def _known_reduction(combine: Any, arrays: list[np.ndarray], dtypes: list[Any], axis: int) -> list[np.ndarray] | None:
     """Sums, extremes and their places by NumPy, where NumPy does the same."""
     array, dtype = arrays[0], dtypes[0]
-    if is_packed(dtype) or (array.dtype.kind == "f" and np.isnan(array).any()):
-        return None
     standard = tl.standard
+    if is_packed(dtype):
+        return None
     if combine is standard._sum_combine and array.dtype != np.float16 and array.dtype != np.bool_:
         return [np.sum(array, axis=axis, dtype=array.dtype)]
+    if array.dtype.kind == "f" and np.isnan(array).any():  # which are left out of extremes
+        return None
     if combine is standard._elementwise_max:
         return [np.max(array, axis=axis)]
     if combine is standard._elementwise_min:

@@ -14,6 +14,10 @@ import numpy as np
 from grader.interpreter.areas import Area, along_axes, index_at, steps_of
 from grader.interpreter.launch_findings import Findings
 
+FAULTS = ("gap", "outside", "past", "beyond")
+GAP, OUTSIDE, PAST, BEYOND = range(len(FAULTS))
+"""And from BEYOND on, one number for each dimension of the tensor."""
+
 
 def report(
     found: Findings,
@@ -25,39 +29,41 @@ def report(
     moments: Sequence[tuple[int, int]],
     misled: str | None,
 ) -> None:
-    """Adds a finding for each row of [programs, ...]. mask: active lanes; bad: those in no element, one at least in each row; moments: of
+    """Adds what is found in the rows of [programs, ...], each kind of fault once. mask: active lanes; bad: those in no element, one at least in each row; moments: of
     the programs, as `Findings.moment`; misled: as `MemoryCheck.misled`."""
     offsets, here = (pointers - np.uint64(area.base)).view(np.int64) // area.width, found.here()
-    corners = offsets.reshape(len(offsets), -1)[:, 0]
-    forms: dict[bytes, list[int]] = defaultdict(list)
-    for row, corner in enumerate(corners):
-        forms[(offsets[row] - corner).tobytes()].append(row)
+    flat, inside = offsets.reshape(len(offsets), -1), mask.reshape(len(mask), -1)
     first, lanes = bad.reshape(len(bad), -1).argmax(axis=1), bad.reshape(len(bad), -1).sum(axis=1)
-    for rows in forms.values():
-        steps, shape = steps_of(offsets[rows[0]]), offsets.shape[1:]
-        meant = along_axes(offsets[rows], area)
-        inside = mask[rows].reshape(len(rows), -1)
-        lowest = [np.where(inside, at.reshape(len(rows), -1), np.iinfo(np.int64).max).min(axis=1) for at in meant or ()]
-        for place, row in enumerate(rows):
-            lane = np.unravel_index(first[row], shape)
-            offset = int(offsets[row][lane])
-            index = [int(at[place][lane]) for at in meant] if meant else index_at(offset, area)
-            fault, dimension = "gap" if offset + area.offset in area.hull else "outside", None
-            outside = [d for d, i in enumerate(index) if not 0 <= i < area.shape[d]]
-            if outside and meant:
-                low = any(at[place] < 0 for at in lowest)
-                begins = any(at[place].flat[0] >= size for at, size in zip(meant, area.shape, strict=True))
-                fault, dimension = ("past", None) if low or begins else ("beyond", outside[0])
+    forms: dict[bytes, list[int]] = defaultdict(list)
+    for row, apart in enumerate(flat - flat[:, :1]):
+        forms[apart.tobytes()].append(row)
+    for form in forms.values():
+        rows = np.array(form)
+        offset, meant = flat[rows, first[rows]], along_axes(offsets[rows], area)
+        each = [at.reshape(len(rows), -1) for at in meant or ()]
+        index = [at[range(len(rows)), first[rows]] for at in each] or index_at(offset, area)
+        told = offset + area.offset
+        faults = np.where((told >= area.hull.start) & (told < area.hull.stop), GAP, OUTSIDE)
+        if meant:
+            beside = np.array([(at < 0) | (at >= size) for at, size in zip(index, area.shape, strict=True)])
+            low = [np.where(inside[rows], at, 0).min(axis=1) < 0 for at in each]
+            begins = [at[:, 0] >= size for at, size in zip(each, area.shape, strict=True)]
+            past = np.where(np.any([*low, *begins], axis=0), PAST, BEYOND + beside.argmax(axis=0))
+            faults = np.where(beside.any(axis=0), past, faults)
+        for fault in dict.fromkeys(faults.tolist()):
+            alike = np.flatnonzero(faults == fault).tolist()
+            earliest = min(alike, key=lambda one: moments[form[one]])
+            name, dimension = FAULTS[min(fault, BEYOND)], fault - BEYOND if fault >= BEYOND else None
             finding = {
                 "kind": kind,
-                "fault": fault,
+                "fault": name,
                 "tensor": area.name,
-                "index": index,
+                "index": [int(at[earliest]) for at in index],
                 "dimension": dimension,
-                "lanes": int(lanes[row]),
-                "offset": offset,
-                "steps": steps,
+                "lanes": int(lanes[rows[alike]].sum()),
+                "offset": int(offset[earliest]),
+                "steps": steps_of(offsets[form[0]]),
                 "misled": misled,
             }
-            found.moment = moments[row]
-            found.add((fault, kind, area.name, dimension), finding, here)
+            found.moment = moments[form[earliest]]
+            found.add((name, kind, area.name, dimension), finding, here)
