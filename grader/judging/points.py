@@ -30,7 +30,11 @@ def with_points(report: LabReport, rubric: Rubric, tiers: Tiers | None) -> LabRe
     worth = rubric.shares(report.lab_id, [test.name for test in timed], rubric.speed)
     speed = [_speed(test, report.lab_id, rubric, tiers, worth[test.name], enough=enough) for test in timed]
     fast = bool(speed) and all(test.points == test.max_points for test in speed)
-    skipped = round(fsum(test.max_points for test in correctness if test.status == "skipped"), 9)
+    skipped = fsum(test.max_points for test in correctness if test.status == "skipped")
+    public = [test for test in cases if not test.hidden]
+    if any(test.status == "passed" for test in _of(report, "memory")):  # its share in the cases that were skipped
+        whole = fsum(test.max_points for test in public)
+        skipped += rubric.memory * fsum(test.max_points for test in public if test.status == "skipped") / (whole or 1)
     return replace(
         report,
         tests=(*_of(report, "build"), *correctness, *speed),
@@ -38,7 +42,7 @@ def with_points(report: LabReport, rubric: Rubric, tiers: Tiers | None) -> LabRe
         correctness_max=rubric.correctness,
         speed_points=rubric.speed if fast else sum(test.points for test in speed),
         speed_max=rubric.speed,
-        gradable_points=rubric.correctness - skipped + (rubric.speed if tiers is not None else 0.0),
+        gradable_points=round(rubric.correctness - skipped, 9) + (rubric.speed if tiers is not None else 0.0),
     )
 
 
@@ -88,8 +92,9 @@ def _memory(test: TestResult, cases: Sequence[TestResult], worth: float) -> Test
     right = sum(case.points for case in public if case.name not in unseen)
     checked = test.status == "passed" or "late" in metrics
     points = worth * right / whole if whole and checked else 0.0
-    lost = [case.name for case in public if case.points < case.max_points]
-    gone = worth * sum(case.max_points - case.points for case in public) / whole if whole else worth
+    wrong = [case for case in public if case.status in ("failed", "error")]
+    lost = [case.name for case in wrong]
+    gone = worth * sum(case.max_points for case in wrong) / whole if whole else worth
     message = verdict
     if checked and lost and worth:
         named = ", ".join(lost[:MAX_NAMED]) + (f" and {len(lost) - MAX_NAMED} more" if len(lost) > MAX_NAMED else "")

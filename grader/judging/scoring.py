@@ -15,7 +15,7 @@ from grader.judging.points import with_points
 from grader.judging.rubric import Rubric, Tiers, load_rubric
 from grader.judging.speed_tests import speed_tests
 from grader.labs import Lab
-from grader.model import BuildFacts, ErrorMap, KernelBundle, KernelSource, LabReport, LabStatus, Refusal, TestResult
+from grader.model import BuildFacts, ErrorMap, KernelBundle, KernelSource, LabReport, LabStatus, Refusal, TestResult, TestStatus
 
 MAX_ERROR_MAPS = 8
 
@@ -101,12 +101,16 @@ def _build_tests(lab: Lab, judged: Judged) -> list[TestResult]:
         if broken & set(judged.bundle.working):  # for some sizes and strides
             message += " in every case"
         if failures or never:
-            message += f"; {failures[0].message if failures else never[0][1]}"
+            first = next((failure for failure in failures if failure.gradable), failures[0] if failures else None)
+            message += f"; {first.message if first else never[0][1]}"
+        status: TestStatus = "skipped" if failures else "passed"  # the compiler's own failures alone
+        if any(failure.gradable for failure in failures) or never:
+            status = "failed"
         tests.append(
             TestResult(
                 f"build_sm{capability}",
                 "build",
-                "failed" if failures or never else "passed",
+                status,
                 0.0,
                 0.0,
                 message,

@@ -75,13 +75,13 @@ def outcome(lab: LabReport) -> tuple[str, str]:
     cases = [test for test in lab.tests if test.kind == "correctness"]
     wrong, found = failing(lab.tests), causes(lab.tests)
     skipped = [test for test in cases if test.status == "skipped"]
-    aside = f"; {len(skipped)} cannot be graded on this machine: {headline(skipped[0].message)}" if skipped else ""
+    aside = f"; {len(skipped)} not graded: {headline(skipped[0].message)}" if skipped else ""
     if wrong:
         return f"{MARKS['failed'][0]} {len(wrong)} of {len(cases)} cases fail{aside}", "red"
     if found:  # a config that does not fit every GPU, or an access outside, which costs points
         whole = all(test.points == test.max_points for test in lab.tests if test.kind != "speed")
         mark, colour = (MARKS["passed"][0], "yellow") if whole else (MARKS["failed"][0], "red")
-        return f"{mark} {len(cases) - len(skipped)} of {len(cases)} cases pass, but{aside}:", colour
+        return f"{mark} {len(cases) - len(skipped)} of {len(cases)} cases pass{aside}, but:", colour
     passed = [test.message for test in lab.tests if test.kind in ("memory", "build") and test.status == "passed"]
     if not cases:
         return "", ""
