@@ -15,7 +15,17 @@ from grader.judging.points import with_points
 from grader.judging.rubric import Rubric, Tiers, load_rubric
 from grader.judging.speed_tests import speed_tests
 from grader.labs import Lab
-from grader.model import BuildFacts, ErrorMap, KernelBundle, KernelSource, LabReport, LabStatus, Refusal, TestResult, TestStatus
+from grader.model import (
+    BuildFacts,
+    ErrorMap,
+    KernelBundle,
+    KernelSource,
+    LabReport,
+    LabStatus,
+    Refusal,
+    TestResult,
+    TestStatus,
+)
 
 MAX_ERROR_MAPS = 8
 

@@ -22,11 +22,13 @@ MAX_FAILURES = 4
 
 @dataclass(frozen=True)
 class Remark:
-    """One line of an answer. `style` is Rich's: green, yellow, red, cyan, dim or nothing. folded: what stands there until it is opened."""
+    """One line of an answer. `style` is Rich's: green, yellow, red, cyan, dim or nothing. folded: what stands there until it is opened,
+    which a reader does, or `opened` from the start."""
 
     text: str
     style: str = ""
     folded: str = ""
+    opened: bool = False
 
 
 def marked(status: TestStatus, text: str) -> Remark:

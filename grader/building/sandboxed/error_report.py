@@ -131,7 +131,7 @@ def _diagnostic(path: str, *, failed: str | None) -> dict[str, Any]:
     if failed is None:
         return {}
     died, where = re.search(DIED_OF, text), re.search(IN_PASS, text)
-    reason = (died[0] if died else failed)[:MAX_MESSAGE // 2]
+    reason = (died[0] if died else failed)[: MAX_MESSAGE // 2]
     return {"error": "CompilerFailure", "message": f"{reason}, in its pass {where[1]}" if where else reason}
 
 
