@@ -5,7 +5,7 @@ from __future__ import annotations
 from grader.reporting.compact import Remark
 
 BEFORE_CODE = 3
-"""A step that was wrong so often is told what to write, and sees where to look; before that it is told what is wrong, and the rest is folded."""
+"""A step that was wrong so often is told what to write, and where to look; before that what is wrong, and the rest is folded."""
 
 _failures: dict[tuple[str, str], int] = {}
 

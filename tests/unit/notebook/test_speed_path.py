@@ -300,7 +300,8 @@ def test_a_new_log_has_a_place_for_the_tools_that_were_asked(tmp_path):
     worklog()
     title, *_, row, _, tools, end = (tmp_path / "worklog.md").read_text().split("\n")
     assert (title, tools, end) == ("# Work log", "Tools that I asked, and for what:", "")
-    assert row.startswith("| w4a16 words | 32,768 (20") and row.endswith(" |")
+    assert row.startswith("| w4a16 words | 32,768 (20")
+    assert row.endswith(" |")
 
 
 def test_the_log_has_what_was_predicted_and_measured_and_keeps_what_the_student_wrote(said, monkeypatch, tmp_path):
@@ -317,7 +318,8 @@ def test_the_log_has_what_was_predicted_and_measured_and_keeps_what_the_student_
     *before, head, rule, first, second, _end = log.read_text().split("\n")
     assert before == ["# Mine", "", "| a table | of mine |", "|---|---|", ""]
     assert cells(head) == cells(work_log.HEAD)
-    assert re.fullmatch(r"0 \(20.*\)", cells(first)[1]) and re.fullmatch(r"100 \(20.*\)", cells(second)[1])
+    assert re.fullmatch(r"0 \(20.*\)", cells(first)[1])
+    assert re.fullmatch(r"100 \(20.*\)", cells(second)[1])
     assert (cells(first)[::2], cells(first)[3]) == (["w4a16 registers", "", ""], "16,384 (speed_m512, config 0)")
     assert (cells(second)[::2], cells(second)[3]) == (["w4a16 split", "", ""], "")
     assert len({len(line) for line in (head, rule, first, second)}) == 1, "the columns are aligned"
@@ -333,9 +335,11 @@ def test_the_log_has_what_was_predicted_and_measured_and_keeps_what_the_student_
     head, _, first, *_ = table = re.findall(r"^\| (?:step|w4a16).*|^\|-{9}.*", after, re.MULTILINE)
     assert cells(first)[1].endswith("; later 4")
     assert cells(first)[2:] == ["weight \\| 先 first", "16,384 → 0 (✓ speed_m512, config 1 \\| a b)", "the trip was most of it"]
-    assert table[3] == rewritten and table[4].startswith("| w4a16 words ")
+    assert table[3] == rewritten
+    assert table[4].startswith("| w4a16 words ")
     assert len({columns_of(line) for line in table if line != rewritten}) == 1
-    assert after.startswith("# Mine\n\n| a table | of mine |\n|---|---|\n\n") and after.endswith("|\n\nAnd this.\n")
+    assert after.startswith("# Mine\n\n| a table | of mine |\n|---|---|\n\n")
+    assert after.endswith("|\n\nAnd this.\n")
     worklog()
     assert log.read_text() == after
 
@@ -374,7 +378,8 @@ def test_the_third_try_always_says_more_than_the_second(name, said, monkeypatch)
         check_cells.check("w4a16", speed=name)
     *_, second, _, third = shown
     assert second != third
-    assert "<details>" in second and "<details open>" in third
+    assert "<details>" in second
+    assert "<details open>" in third
 
 
 def test_no_hint_has_what_to_write():
