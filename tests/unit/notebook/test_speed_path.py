@@ -239,7 +239,7 @@ def test_a_number_of_numpys_or_torchs_is_a_number(said, capsys, number):
     assert said[-1] == "Noted: 64."
     predicting.lock("claim", number, "us")
     assert "Locked: 64 us" in capsys.readouterr().out
-    with pytest.raises(NotYet, match="^-1 us is not possible"):
+    with pytest.raises(NotYet, match=r"^-1 us is not possible"):
         predicting.lock("claim", np.int64(-1), "us")
 
 
