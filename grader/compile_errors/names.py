@@ -136,7 +136,7 @@ def _defined_out_of_reach(name: str, function: ast.AST, line: int | None) -> tup
             f"`{name}` has no value yet: assigning to it in a kernel makes a new local variable",
             f"give `{name}` a first value in the kernel, above this line; results are stored with tl.store",
         )
-    if stores:
+    if stores and not before:
         return (
             f"`{name}` has no value yet: it is defined further down",
             f"move the line that defines `{name}` above this one",
