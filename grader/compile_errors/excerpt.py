@@ -73,9 +73,9 @@ def excerpt(text: str, column: int | None, end_column: int | None = None) -> lis
     if columns_of(body) > MAX_LINE:
         room, before = MAX_LINE - len(CUT_HEAD + CUT_TAIL), body[first - 1 :: -1] if first else ""
         skipped = min(first - fitting(before, MAX_LINE // 3), len(body) - fitting(body[::-1], room))
-        kept = skipped + fitting(body[skipped:], room)
-        head, tail = CUT_HEAD if skipped else "", CUT_TAIL if kept < len(body) else ""
-        body = head + body[skipped:kept] + tail
+        last = skipped + fitting(body[skipped:], room)
+        head, tail = CUT_HEAD if skipped else "", CUT_TAIL if last < len(body) else ""
+        body = head + body[skipped:last] + tail
         first += len(head) - skipped
         length = max(1, min(length, len(body) - len(tail) - first))
     return [body, " " * columns_of(body[:first]) + "^" * columns_of(body[first : first + length] or " ")]

@@ -110,12 +110,13 @@ def _build_tests(lab: Lab, judged: Judged) -> list[TestResult]:
         message = f"{len(launched - broken)} of {len(judged.bundle.configs)} configs compile"
         if broken & set(judged.bundle.working):  # for some sizes and strides
             message += " in every case"
-        if failures or never:
-            first = next((failure for failure in failures if failure.gradable), failures[0] if failures else None)
-            message += f"; {first.message if first else never[0][1]}"
-        status: TestStatus = "skipped" if failures else "passed"  # the compiler's own failures alone
-        if any(failure.gradable for failure in failures) or never:
-            status = "failed"
+        blamed = [failure.message for failure in failures if failure.gradable] + [why for _, why in never]
+        reasons = blamed + [failure.message for failure in failures]
+        if reasons:
+            message += f"; {reasons[0]}"
+        status: TestStatus = (
+            "failed" if blamed else "skipped" if reasons else "passed"
+        )  # the compiler's own failures alone
         tests.append(
             TestResult(
                 f"build_sm{capability}",

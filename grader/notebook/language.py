@@ -62,10 +62,10 @@ def _table() -> tuple[tuple[re.Pattern[str], str], ...]:
     tables = [tomllib.loads(path.read_text(encoding="utf-8"))["say"] for path in GRADER.rglob(TABLE)]
     said = {english: text for table in tables for english, text in table.items()}
     for english, text in list(said.items()):
-        fact, told = english.partition("; ")[0], text.partition("；")[0]
+        fact, alone = english.partition("; ")[0], text.partition("；")[0]
         words = re.search(r"[a-z]{3}", NAMED.sub("", fact))  # not "{said_}" alone, which is every line
-        if words and told != text and set(NAMED.findall(fact)) == set(NAMED.findall(told)):
-            said.setdefault(fact, told)
+        if words and alone != text and set(NAMED.findall(fact)) == set(NAMED.findall(alone)):
+            said.setdefault(fact, alone)
     return tuple((_pattern(english), text) for english, text in said.items())
 
 

@@ -46,19 +46,18 @@ def _updated(lines: list[str], rows: dict[str, Story]) -> list[str]:
         lines = [*lines, *([""] if lines and lines[-1] else []), translated(HEAD), "|---" * COLUMNS + "|", ""]
     begin = next(at for at, line in enumerate(lines) if _cells(line) in heads)
     end = next((at for at in range(begin, len(lines)) if not lines[at].startswith("|")), len(lines))
-    written = [_cells(line) for line in lines]
-    there = {cells[0] for cells in written if cells}
-    new = [claim for claim in rows if claim not in there]
-    lines = [*lines[:end], *("" for _ in new), *lines[end:]]
-    written[end:end] = [[claim, *[""] * (COLUMNS - 1)] for claim in new]
-    for cells in written:  # one with a | of its own is left to the student
-        if len(cells) == COLUMNS and (story := rows.get(cells[0])):
+    there = {cells[0] for cells in map(_cells, lines) if cells}
+    new = [f"| {claim} |{' |' * (COLUMNS - 1)}" for claim in rows if claim not in there]
+    return _aligned([*lines[:end], *new, *lines[end:]], range(begin, end + len(new)), rows)
+
+
+def _aligned(lines: list[str], table: range, rows: dict[str, Story]) -> list[str]:
+    """The lines with what is known of each step; those of the table, and rows of steps elsewhere, in columns."""
+    whole = {at: cells for at, cells in enumerate(map(_cells, lines)) if len(cells) == COLUMNS}
+    whole = {at: cells for at, cells in whole.items() if at in table or cells[0] in rows}
+    for cells in whole.values():  # one with a | of its own is left to the student
+        if story := rows.get(cells[0]):
             _fill(cells, story)
-    whole = {
-        at: cells
-        for at, cells in enumerate(written)
-        if len(cells) == COLUMNS and (begin <= at < end + len(new) or cells[0] in rows)
-    }
     texts = [cells for cells in whole.values() if not _is_rule(cells)]
     widths = [max(3, *(columns_of(cells[at]) for cells in texts)) for at in range(COLUMNS)]
     return [_line(whole[at], widths) if at in whole else line for at, line in enumerate(lines)]

@@ -60,7 +60,7 @@ class Cause:
         rest = f" and {len(self.cases) - 3} more" if len(self.cases) > 3 else ""
         return f"in {', '.join(f'`{case}`' for case in self.cases[:3])}{rest}" if self.cases else ""
 
-    def told(self, source: KernelSource | None) -> list[str]:
+    def with_excerpts(self, source: KernelSource | None) -> list[str]:
         """The sentences, each with the line that it names below it; one that an earlier sentence showed is not shown again."""
         said: list[str] = []
         shown: set[int | None] = {None}
@@ -97,16 +97,30 @@ def causes(tests: Sequence[TestResult], source: KernelSource | None = None) -> t
     found: list[tuple[int, Cause]] = []
     for rank, cause in sorted(_grouped([test for test in wrong if test not in covered]), key=lambda one: one[0]):
         _join(found, rank, cause, source)
+    if memory is not None:
+        _join_memory(found, memory, covered, source, seen=seen)
+    ordered = [cause for _, cause in sorted([*_builds(tests), *found], key=lambda one: one[0])]
+    return tuple(replace(cause, number=number, of=len(wrong)) for number, cause in enumerate(ordered, 1))
+
+
+def _join_memory(
+    found: list[tuple[int, Cause]],
+    memory: TestResult,
+    covered: Sequence[TestResult],
+    source: KernelSource | None,
+    *,
+    seen: bool,
+) -> None:
+    """Adds each line of the memory test to the cause about the same place; the rest is a cause of its own. covered: cases of which it
+    says where."""
     stray: tuple[str, ...] = ()
-    for sentence in memory.message.splitlines() if memory is not None else ():
+    for sentence in memory.message.splitlines():
         if not (seen and _join(found, SEEN, Cause(0, (sentence,)), source, alone=False)):
             stray = (*stray, sentence)
-    if memory is not None and (stray or covered):
+    if stray or covered:
         sentences = stray or (headline(covered[0].message),)
         cause = Cause(0, sentences, memory.name, tuple(test.name for test in covered))
         found.append((SEEN if seen else UNSEEN, cause))
-    ordered = [cause for _, cause in sorted([*_builds(tests), *found], key=lambda one: one[0])]
-    return tuple(replace(cause, number=number, of=len(wrong)) for number, cause in enumerate(ordered, 1))
 
 
 def _join(

@@ -63,7 +63,7 @@ def explanations(report: LabReport) -> list[Remark]:
     for cause in causes(report.tests, report.source)[:MAX_FAILURES]:
         if cause.test.startswith("build"):
             continue  # build_remarks has them
-        said = cause.told(report.source)
+        said = cause.with_excerpts(report.source)
         remarks.append(
             Remark("\n".join([*said, *([cause.where] if cause.where else [])]), "red" if cause.test else "cyan")
         )
@@ -72,7 +72,9 @@ def explanations(report: LabReport) -> list[Remark]:
 
 def diagnostics(report: LabReport, folder: Path) -> list[str]:
     """What is wrong in a line of a file, as editors read it."""
-    said = [sentence for cause in causes(report.tests, report.source) for sentence in cause.told(report.source)]
+    said = [
+        sentence for cause in causes(report.tests, report.source) for sentence in cause.with_excerpts(report.source)
+    ]
     if report.status not in ("not_attempted", "not_graded"):
         said.append(report.message)
     return list(dict.fromkeys(filter(None, (as_diagnostic(message, folder) for message in said))))

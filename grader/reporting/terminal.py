@@ -93,7 +93,7 @@ def outcome(lab: LabReport) -> tuple[str, str]:
 def _cause(cause: Cause, source: KernelSource | None, *, alone: bool) -> RenderableType:
     """The sentences of a cause, in the order in which to put things right, each with its line, and the cases in which it shows."""
     lines: list[RenderableType] = []
-    for count, sentence in enumerate(cause.told(source), 1):
+    for count, sentence in enumerate(cause.with_excerpts(source), 1):
         first = f"{cause.number}." if count == 1 else " "
         mark = (f"{count}." if cause.reasons > 1 else "→" if count == 1 else " ") if alone else first
         head, *rest = sentence.split("\n")

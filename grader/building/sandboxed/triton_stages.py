@@ -198,11 +198,11 @@ def _stages(module: LoadedModule, request: dict[str, Any]) -> tuple[dict[str, An
     )
     stages: dict[str, Any] = {}
     backend.add_stages(stages, options, Language.TRITON)
-    stages = {name: _told(stage) for name, stage in stages.items()}
+    stages = {name: _of_a_stage(stage) for name, stage in stages.items()}
     return stages, {"target": target, **options.__dict__}, made, context
 
 
-def _told(stage: Any) -> Any:
+def _of_a_stage(stage: Any) -> Any:
     """A stage whose errors say that they are of a stage: what the front end has against a kernel was said before."""
     from triton.runtime.errors import TritonError
 

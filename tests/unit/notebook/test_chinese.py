@@ -284,7 +284,10 @@ def test_where_to_look_first_stands_after_the_line(place, chinese):
 
 
 def test_what_is_wrong_is_told_in_chinese_before_the_advice_is():
-    said = "`load_tile`, line 7: this tl.load has a mask but no other=, so what the mask leaves out is undefined, and tile depends on it; add other=0."
+    said = (
+        "`load_tile`, line 7: this tl.load has a mask but no other=, so what the mask leaves out is undefined, and tile depends on it; "
+        "add other=0."
+    )
     fact = check_cells._without_advice(said)
     assert in_chinese(fact) == "`load_tile` 第 7 行：" + in_chinese(said).partition("：")[2].partition("；")[0] + "。"
     returned = check_cells._without_advice("`pack`, line 5: pack returns int32 [8], expected int32 [16]; check the axis")
