@@ -282,12 +282,14 @@ class BuildFailure:
     """One config that does not compile: the sentence says which and why.
 
     ours: if the kernel is not to blame, what is: the compiler was killed from outside, or the grader itself failed.
+    gradable: False where Triton's compiler itself failed and said nothing of the kernel.
     """
 
     config: int
     capability: int
     message: str
     ours: str = ""
+    gradable: bool = True
 
 
 @dataclass(frozen=True)
@@ -311,7 +313,8 @@ class KernelBundle:
     """Everything a runner needs, as data: configs, launches of every case, the generated module, binaries by
     (capability, config, specialisation).
 
-    A launch that cannot be made (its grid is no tuple of positive integers, say) has a sentence in `refused` instead.
+    A launch that cannot be made (its grid is no tuple of positive integers, say) has a sentence in `refused` instead. Where that is no
+    fault of the kernel's it is in `ungradable` too: it gives no points and costs none.
     """
 
     lab_id: str
@@ -321,6 +324,7 @@ class KernelBundle:
     made: GeneratedModule
     binaries: Mapping[tuple[int, int, str], Binary] = field(default_factory=dict)
     failures: tuple[BuildFailure, ...] = ()
+    ungradable: frozenset[tuple[str, int]] = frozenset()
     lowered: frozenset[int] = frozenset()
     """Configs, by index, that are known from their LLVM IR to compile for the newest capability, whether or not a binary was made."""
 
@@ -328,6 +332,13 @@ class KernelBundle:
     def working(self) -> tuple[int, ...]:
         """Configs, by index, that compile."""
         return tuple(sorted({config for _, config, _ in self.binaries} | self.lowered))
+
+    def refusal(self, case: str, config: int) -> Outcome | None:
+        """What becomes of a launch that cannot be made; None of one that can."""
+        if (case, config) not in self.refused:
+            return None
+        status: OutcomeStatus = "unsupported" if (case, config) in self.ungradable else "refused"
+        return Outcome(case, config, status, message=self.refused[case, config])
 
     def binary(self, case: str, config: int, capability: int) -> Binary | None:
         """The binary that runs `case` with `config` on compute capability `capability` (90 for 9.0)."""

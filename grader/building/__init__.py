@@ -73,7 +73,7 @@ def read_by_triton(lab: Lab, source: KernelSource, options: BuildOptions) -> Ker
     if ours := _fault_of_ours(bundle):
         return ours
     if all(pair in bundle.refused for pair in pairs):
-        return Refusal("build_error", _why_nothing_builds(bundle))
+        return _nothing_builds(bundle)
     return bundle
 
 
@@ -96,7 +96,7 @@ def compile_described(
         if ours := _fault_of_ours(bundle):
             return ours
         if not bundle.working:
-            return Refusal("build_error", _why_nothing_builds(bundle))
+            return _nothing_builds(bundle)
         assigned = assignments(lab, bundle)
         assigned |= {case.name: bundle.working for case in lab.speed_cases if options.scope == "all"}
         wanted = [(newest, bundle.configs[index], case) for case, indices in assigned.items() for index in indices]
@@ -175,6 +175,12 @@ def _small_case(lab: Lab) -> str:
 
 def _fault_of_ours(bundle: KernelBundle) -> Refusal | None:
     return next((Refusal("not_graded", failure.ours) for failure in bundle.failures if failure.ours), None)
+
+
+def _nothing_builds(bundle: KernelBundle) -> Refusal:
+    """No verdict where a config might have been built by a compiler that does not fail itself."""
+    own = next((failure.message for failure in bundle.failures if not failure.gradable), None)
+    return Refusal("not_graded", own) if own else Refusal("build_error", _why_nothing_builds(bundle))
 
 
 def _why_nothing_builds(bundle: KernelBundle) -> str:

@@ -12,12 +12,12 @@ from typing import Any, Literal
 from grader.building.cubin import fault as cubin_fault
 from grader.building.facts import facts, loop_facts
 from grader.building.options import BuildOptions
-from grader.building.sentences import defect, describe_error, fault_in, is_defect
+from grader.building.sentences import COMPILER_FAILURE, compiler_failure, defect, describe_error, fault_in, is_defect
 from grader.building.sm_limits import sm_limits, too_much_shared_memory
 from grader.compile_errors import config_message
 from grader.labs import Lab
 from grader.model import Binary, BuildFailure, Config, GeneratedModule, KernelBundle, KernelSource, Launch, as_data
-from grader.sandbox import LOST, Answer, Sandbox, SandboxDied, SandboxLost, SandboxTimeout, at_once
+from grader.sandbox import LOST, Answer, MemoryCorrupted, Sandbox, SandboxDied, SandboxLost, SandboxTimeout, at_once
 from grader.sandbox.inside import wire
 
 BUILD_SECONDS = 240.0
@@ -53,12 +53,13 @@ class _Job:
     def key(self) -> tuple[int, int, str]:
         return self.capability, self.config.index, self.launch.key
 
-    def failure(self, message: str, *, ours: bool = False) -> BuildFailure:
-        """Why there is no binary; `ours`: the grader is to blame, and not the kernel. Of hidden cases no word of the compiler's is kept."""
+    def failure(self, message: str, *, ours: bool = False, gradable: bool = True) -> BuildFailure:
+        """Why there is no binary; `ours`: the grader is to blame, and not the kernel; `gradable`: not the compiler itself. Of hidden cases
+        no word of the compiler's is kept."""
         if not self.public and message not in (LOST, NO_TIME_LEFT):
             message = defect("on a hidden case") if ours else HIDDEN
         sentence = f"{self.config} for sm_{self.capability}: {message}"
-        return BuildFailure(self.config.index, self.capability, sentence, message if ours else "")
+        return BuildFailure(self.config.index, self.capability, sentence, message if ours else "", gradable)
 
 
 class Compiler:
@@ -151,7 +152,11 @@ class Compiler:
             for job, result in self._run("compile", bundle.made, list(whole.values()), None):
                 if isinstance(result, BuildFailure):
                     broken[values(job.config.index, job.launch)] = result
-            results += [(job, broken[value] if public else job.failure("")) for value, job in given if value in broken]
+            results += [
+                (job, broken[value] if public else job.failure("", gradable=broken[value].gradable))
+                for value, job in given
+                if value in broken
+            ]
             bundle = self._without(bundle, wanted, results)
         return bundle
 
@@ -160,6 +165,7 @@ class Compiler:
     ) -> KernelBundle:
         """The bundle with why jobs failed, and without the wanted launches of these."""
         refused, failures = dict(bundle.refused), {(f.config, f.capability): f for f in bundle.failures}
+        ungradable = set(bundle.ungradable)
         for job, result in results:
             if not isinstance(result, BuildFailure):
                 continue
@@ -169,7 +175,9 @@ class Compiler:
                 launch = bundle.launches.get((case, config.index))
                 if config.index == job.config.index and launch is not None and launch.key == job.launch.key:
                     refused[case, config.index] = result.message
-        return replace(bundle, refused=refused, failures=tuple(failures[key] for key in sorted(failures)))
+                    ungradable |= set() if result.gradable else {(case, config.index)}
+        failed = tuple(failures[key] for key in sorted(failures))
+        return replace(bundle, refused=refused, failures=failed, ungradable=frozenset(ungradable))
 
     def _jobs(self, bundle: KernelBundle, wanted: Iterable[Wanted]) -> list[_Job]:
         """Each specialisation once; those of hidden cases last, so that the time they take is missing to no other."""
@@ -253,6 +261,8 @@ class Compiler:
         except SandboxTimeout:
             self.timeouts += 1
             death = f"did not compile within {COMPILE_SECONDS:.0f} s; use smaller tiles or unroll less"
+        except MemoryCorrupted as error:
+            return None, job.failure(compiler_failure(self.source, made, str(error)), gradable=False)
         except SandboxDied as error:
             death = f"the compiler's process died: {error}"
         except (KeyError, TypeError, ValueError, OverflowError) as error:
@@ -268,7 +278,8 @@ class Compiler:
         if "error" in answer.header:
             sentence = describe_error(self.source, answer, made)
             old = "; the labs need compute capability 8.0 or later" if job.capability < 80 else ""
-            return job.failure(f"{sentence}{old}", ours=is_defect(answer))
+            own = answer.header["error"] == COMPILER_FAILURE
+            return job.failure(f"{sentence}{old}", ours=is_defect(answer), gradable=not own)
         if operation == "read":
             return None
         shared, tiles = int(answer.header["shared_bytes"]), str(answer.header["tiles"])

@@ -4,15 +4,20 @@ from __future__ import annotations
 
 import re
 from dataclasses import replace
+from importlib.metadata import version
 
 from grader.compile_errors import Fault, compile_message, config_message, endless, fault_of
 from grader.model import GeneratedModule, KernelSource
+from grader.parsing import function_named, parse
 from grader.sandbox import Answer
 
 DEFECT = (
     "not gradable here: the grader itself failed{} ({}), which says nothing about your kernel; "
     "send this sentence and your file to the instructor, who can report it as a defect of the grader"
 )
+
+COMPILER_FAILURE = "CompilerFailure"
+"""Triton's compiler failed behind its front end and named no line, or died: no statement about a kernel's text."""
 
 
 def describe_error(source: KernelSource, answer: Answer, made: GeneratedModule | None = None) -> str:
@@ -24,6 +29,8 @@ def describe_error(source: KernelSource, answer: Answer, made: GeneratedModule |
     if fault.kind == "ContractError":
         index = re.match(r"config (\d+) of ", fault.message)
         return config_message(source, int(index[1]), fault.message) if index else fault.message
+    if made is not None and fault.kind == COMPILER_FAILURE:
+        return compiler_failure(source, made, fault.message)
     if made is not None and is_defect(answer):  # where a student's Python runs, any error may be called so
         where = f"{source.locate(fault.line)}: " if fault.line is not None else ""
         return where + defect(fault.message, " at this line" if where else "")
@@ -33,6 +40,13 @@ def describe_error(source: KernelSource, answer: Answer, made: GeneratedModule |
         line, message = (loop[0], f"{fault.message}; {loop[1]}") if loop else (fault.line, fault.message)
         return f"{source.locate(line)}: {message}" if line is not None else message
     return compile_message(fault, source)
+
+
+def compiler_failure(source: KernelSource, made: GeneratedModule, reason: str) -> str:
+    """What a student reads of a failure of the compiler's own, at the kernel that it was compiling."""
+    defined = function_named(parse(made.text), made.kernel)
+    line = made.origin(defined.lineno) if defined else None
+    return compile_message(Fault(COMPILER_FAILURE, f"{reason} (Triton {version('triton')})", line), source)
 
 
 def is_defect(answer: Answer) -> bool:

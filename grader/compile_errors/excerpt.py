@@ -14,6 +14,8 @@ MAX_LINE = 76
 MAX_SENTENCE = 400
 INDENT = "  "
 NEXT = "Next: "
+CUT_HEAD, CUT_TAIL = "... ", " ..."
+"""Where a line is cut."""
 
 Span = tuple[int, int | None, int | None, int | None]
 """Line, column, end line and end column, as `ast` counts them: lines from 1, columns in bytes (UTF-8) from 0, None when unknown."""
@@ -65,14 +67,15 @@ def excerpt(text: str, column: int | None, end_column: int | None = None) -> lis
     indent = len(body) - len(body.lstrip())
     body = body[indent:]
     if start is None or not 0 <= start - indent <= len(body):
-        return [body if len(body) <= MAX_LINE else f"{body[: MAX_LINE - 4]} ..."]
+        return [body if columns_of(body) <= MAX_LINE else f"{body[: fitting(body, MAX_LINE - 4)]}{CUT_TAIL}"]
     first = start - indent
     length = max(1, min((end or 0) - indent, len(body)) - first)
-    if len(body) > MAX_LINE:
-        skipped = min(max(0, first - MAX_LINE // 3), max(0, len(body) - MAX_LINE + 8))
-        head = "... " if skipped else ""
-        tail = " ..." if len(body) - skipped > MAX_LINE - 8 else ""
-        body = head + body[skipped : skipped + MAX_LINE - 8] + tail
+    if columns_of(body) > MAX_LINE:
+        room, before = MAX_LINE - len(CUT_HEAD + CUT_TAIL), body[first - 1 :: -1] if first else ""
+        skipped = min(first - fitting(before, MAX_LINE // 3), len(body) - fitting(body[::-1], room))
+        last = skipped + fitting(body[skipped:], room)
+        head, tail = CUT_HEAD if skipped else "", CUT_TAIL if last < len(body) else ""
+        body = head + body[skipped:last] + tail
         first += len(head) - skipped
         length = max(1, min(length, len(body) - len(tail) - first))
     return [body, " " * columns_of(body[:first]) + "^" * columns_of(body[first : first + length] or " ")]
@@ -112,6 +115,25 @@ def _one_line(text: str) -> str:
 
 def _characters(text: str, column: int) -> int:
     return len(text.encode()[: max(0, column)].decode(errors="ignore"))
+
+
+def place_of_caret(text: str, shown: str, caret: str) -> int | None:
+    """Which character of a line an excerpt's caret is under, from 0; None where the excerpt is of another line. shown, caret: its lines,
+    without their indent."""
+    at = fitting(shown, len(caret) - len(caret.lstrip()))
+    head = len(CUT_HEAD) if shown.startswith(CUT_HEAD) else 0
+    found = text.replace("\t", " ").find(shown[head:].removesuffix(CUT_TAIL))
+    return None if found < 0 else found + at - head
+
+
+def fitting(text: str, columns: int) -> int:
+    """How many of the text's first characters fit into so many columns."""
+    taken = 0
+    for at, character in enumerate(text):
+        taken += columns_of(character)
+        if taken > columns:
+            return at
+    return len(text)
 
 
 def columns_of(text: str) -> int:

@@ -274,7 +274,7 @@ def unknown_keyword(setting: Setting, words: Words) -> Found | None:
     if word is None or word.arg is None:
         return None
     near = names.suggest(word.arg, own) or ("axis" if word.arg == "dim" and "axis" in own else "")
-    return Found(word, word=word.arg, near=near, signature=f": {name}({', '.join(own[:6])})")
+    return Found(word, word=word.arg, near=near, signature=f": {name}({', '.join(own)})")
 
 
 def loose_sizes(setting: Setting, words: Words) -> Found | None:

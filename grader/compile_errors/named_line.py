@@ -6,7 +6,7 @@ import ast
 import re
 from pathlib import Path
 
-from grader.compile_errors.excerpt import INDENT, excerpt_at, headline
+from grader.compile_errors.excerpt import INDENT, excerpt_at, headline, place_of_caret
 from grader.compile_errors.setting import span, unparsed
 from grader.model import KernelSource
 from grader.parsing import nodes, parse
@@ -46,9 +46,9 @@ def as_diagnostic(message: str, folder: Path) -> str | None:
         if found := re.search(rf"(?<!\S){re.escape(file.name)} line (\d+)", first.replace("(", " ")):
             number = int(found[1])
             text = [*file.read_text("utf-8", errors="replace").split("\n")[:number], ""][number - 1]
-            pointed = len(below) > 1 and below[1].lstrip().startswith("^") and below[0].strip() in text
-            caret = len(below[1]) - len(below[1].lstrip()) - len(INDENT) if pointed else 0
-            column = len(text) - len(text.lstrip()) + caret + 1
+            shown, caret, *_ = [line.removeprefix(INDENT) for line in (*below, "", "")]
+            at = place_of_caret(text, shown, caret) if caret.lstrip().startswith("^") else None
+            column = (len(text) - len(text.lstrip()) if at is None else at) + 1
             said = (
                 headline(message).split("\n")[0].removeprefix(found[0]).replace("(look here first)", "").lstrip(":, ")
             )

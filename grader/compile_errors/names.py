@@ -131,17 +131,17 @@ def _defined_out_of_reach(name: str, function: ast.AST, line: int | None) -> tup
             f"`{name}` has no value here: it gets one only inside the `{kind}` {where}",
             f"give `{name}` a value of the same shape and dtype before that `{kind}`{indent}",
         )
-    if stores and line is not None and min(part.lineno for part in stores) == line:
+    if before or not stores:
+        return None
+    if min(part.lineno for part in stores) == line:
         return (
             f"`{name}` has no value yet: assigning to it in a kernel makes a new local variable",
             f"give `{name}` a first value in the kernel, above this line; results are stored with tl.store",
         )
-    if stores:
-        return (
-            f"`{name}` has no value yet: it is defined further down",
-            f"move the line that defines `{name}` above this one",
-        )
-    return None
+    return (
+        f"`{name}` has no value yet: it is defined further down",
+        f"move the line that defines `{name}` above this one",
+    )
 
 
 def _only_inside(stores: Sequence[ast.Name], function: ast.AST, line: int) -> ast.If | ast.For | ast.While | None:

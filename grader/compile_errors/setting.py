@@ -124,7 +124,7 @@ class Setting:
         parameters = parameters_of(called) if isinstance(node, ast.Call) else []
         return {
             "call": called or "this",
-            "signature": f": {called}({', '.join(parameters[:6])})" if parameters else self._own_signature(called),
+            "signature": f": {called}({', '.join(parameters)})" if parameters else self._own_signature(called),
             "text": shortened(self.text),
             "left": shortened(unparsed(pair[0])),
             "right": shortened(unparsed(pair[1])),

@@ -30,7 +30,7 @@ def with_points(report: LabReport, rubric: Rubric, tiers: Tiers | None) -> LabRe
     worth = rubric.shares(report.lab_id, [test.name for test in timed], rubric.speed)
     speed = [_speed(test, report.lab_id, rubric, tiers, worth[test.name], enough=enough) for test in timed]
     fast = bool(speed) and all(test.points == test.max_points for test in speed)
-    skipped = round(fsum(test.max_points for test in correctness if test.status == "skipped"), 9)
+    skipped = sum(map(_skipped, correctness)) + sum(_skipped_share(test, cases) for test in correctness)
     return replace(
         report,
         tests=(*_of(report, "build"), *correctness, *speed),
@@ -38,7 +38,7 @@ def with_points(report: LabReport, rubric: Rubric, tiers: Tiers | None) -> LabRe
         correctness_max=rubric.correctness,
         speed_points=rubric.speed if fast else sum(test.points for test in speed),
         speed_max=rubric.speed,
-        gradable_points=rubric.correctness - skipped + (rubric.speed if tiers is not None else 0.0),
+        gradable_points=round(rubric.correctness - skipped, 9) + (rubric.speed if tiers is not None else 0.0),
     )
 
 
@@ -68,6 +68,19 @@ def measured_for(report: LabReport, tiers: Tiers | None) -> bool:
     )
 
 
+def _skipped(test: TestResult) -> float:
+    return test.max_points if test.status == "skipped" else 0.0
+
+
+def _skipped_share(test: TestResult, cases: Sequence[TestResult]) -> float:
+    """Of the memory test, if it passed, what the public cases that were skipped would have given; of other tests nothing."""
+    public = [case for case in cases if not case.hidden]
+    whole = fsum(case.max_points for case in public)
+    if test.kind != "memory" or test.status != "passed" or not whole:
+        return 0.0
+    return test.max_points * fsum(map(_skipped, public)) / whole
+
+
 def _of(report: LabReport, kind: str) -> list[TestResult]:
     return [test for test in report.tests if test.kind == kind]
 
@@ -88,8 +101,9 @@ def _memory(test: TestResult, cases: Sequence[TestResult], worth: float) -> Test
     right = sum(case.points for case in public if case.name not in unseen)
     checked = test.status == "passed" or "late" in metrics
     points = worth * right / whole if whole and checked else 0.0
-    lost = [case.name for case in public if case.points < case.max_points]
-    gone = worth * sum(case.max_points - case.points for case in public) / whole if whole else worth
+    wrong = [case for case in public if case.status in ("failed", "error")]
+    lost = [case.name for case in wrong]
+    gone = worth * sum(case.max_points for case in wrong) / whole if whole else worth
     message = verdict
     if checked and lost and worth:
         named = ", ".join(lost[:MAX_NAMED]) + (f" and {len(lost) - MAX_NAMED} more" if len(lost) > MAX_NAMED else "")

@@ -15,7 +15,17 @@ from grader.judging.points import with_points
 from grader.judging.rubric import Rubric, Tiers, load_rubric
 from grader.judging.speed_tests import speed_tests
 from grader.labs import Lab
-from grader.model import BuildFacts, ErrorMap, KernelBundle, KernelSource, LabReport, LabStatus, Refusal, TestResult
+from grader.model import (
+    BuildFacts,
+    ErrorMap,
+    KernelBundle,
+    KernelSource,
+    LabReport,
+    LabStatus,
+    Refusal,
+    TestResult,
+    TestStatus,
+)
 
 MAX_ERROR_MAPS = 8
 
@@ -100,13 +110,18 @@ def _build_tests(lab: Lab, judged: Judged) -> list[TestResult]:
         message = f"{len(launched - broken)} of {len(judged.bundle.configs)} configs compile"
         if broken & set(judged.bundle.working):  # for some sizes and strides
             message += " in every case"
-        if failures or never:
-            message += f"; {failures[0].message if failures else never[0][1]}"
+        blamed = [failure.message for failure in failures if failure.gradable] + [why for _, why in never]
+        reasons = blamed + [failure.message for failure in failures]
+        if reasons:
+            message += f"; {reasons[0]}"
+        status: TestStatus = (
+            "failed" if blamed else "skipped" if reasons else "passed"
+        )  # the compiler's own failures alone
         tests.append(
             TestResult(
                 f"build_sm{capability}",
                 "build",
-                "failed" if failures or never else "passed",
+                status,
                 0.0,
                 0.0,
                 message,

@@ -14,6 +14,7 @@ from pathlib import Path
 
 from grader.compile_errors.excerpt import INDENT
 
+NAMED = re.compile(r"\{(\w+)\}")
 GRADER, TABLE = Path(__file__).parents[1], "zh.toml"
 PLACE = "GRADER_LANGUAGE"
 """Environment variable that names the language, zh or en, wherever the notebook lies."""
@@ -56,11 +57,16 @@ def _filled(parts: dict[str, str], chinese: str) -> tuple[int, int, str]:
 
 @cache
 def _table() -> tuple[tuple[re.Pattern[str], str], ...]:
-    """Patterns of English lines and what stands for them in Chinese."""
-    said = [
-        pair for path in GRADER.rglob(TABLE) for pair in tomllib.loads(path.read_text(encoding="utf-8"))["say"].items()
-    ]
-    return tuple((_pattern(english), text) for english, text in said)
+    """Patterns of English lines and what stands for them in Chinese; of a sentence with advice also what is wrong alone, as it is told
+    at first."""
+    tables = [tomllib.loads(path.read_text(encoding="utf-8"))["say"] for path in GRADER.rglob(TABLE)]
+    said = {english: text for table in tables for english, text in table.items()}
+    for english, text in list(said.items()):
+        fact, alone = english.partition("; ")[0], text.partition("；")[0]
+        words = re.search(r"[a-z]{3}", NAMED.sub("", fact))  # not "{said_}" alone, which is every line
+        if words and alone != text and set(NAMED.findall(fact)) == set(NAMED.findall(alone)):
+            said.setdefault(fact, alone)
+    return tuple((_pattern(english), text) for english, text in said.items())
 
 
 def _pattern(english: str) -> re.Pattern[str]:

@@ -14,6 +14,7 @@ import os
 from dataclasses import asdict, dataclass, replace
 from datetime import datetime
 from pathlib import Path
+from typing import TypeGuard
 
 from grader.notebook.cells import NotYet, display
 from grader.reporting.atomic import write_whole
@@ -145,12 +146,26 @@ def record_found(claim: str, found: float, seen: str) -> None:
 def _number(value: object, unit: str) -> float:
     if value is None or value is ...:
         raise NotYet(f"Your prediction is missing: write a number ({unit}), run this cell, then the next one.")
-    if isinstance(value, bool) or not isinstance(value, int | float) or not math.isfinite(value):
+    value = plain(value)
+    if not is_number(value):
         raise NotYet(f"{value!r} is not a number; write your prediction as one ({unit}), such as 1.5.")
     percent = unit.startswith("%")
     if value < 0 or (value > 100 if percent else value == 0):
         raise NotYet(f"{value!r} {unit} is not possible; predict a number {'from 0 to 100' if percent else 'above 0'}.")
     return float(value)
+
+
+def plain(value: object) -> object:
+    """A number of NumPy's or torch's as Python's own, which is written as a person writes it; anything else as it is."""
+    try:
+        return value.item()  # type: ignore[attr-defined]
+    except (AttributeError, TypeError, ValueError, RuntimeError):
+        return value
+
+
+def is_number(value: object) -> TypeGuard[int | float]:
+    """Whether a value is one finite number of Python's own."""
+    return isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value)
 
 
 def _history(entries: list[Noted], claim: str) -> tuple[Noted | None, bool, list[float]]:

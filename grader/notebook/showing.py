@@ -10,10 +10,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from functools import lru_cache
+from typing import Any
 
 from grader.labs import Lab
 from grader.model import KernelSource
 from grader.notebook.cells import NotYet, display, executed_kernel, lab_named, sentence
+from grader.notebook.predicting import plain
 from grader.reporting import memory_pictures, traffic_words
 from grader.reporting.compact import Remark
 from grader.reporting.pictures import Picture
@@ -118,7 +120,8 @@ def _own_order(traffic: Traffic, order: Swizzle) -> Order:
     rows, columns = (1 + max((tile[axis] for tile in tiles), default=0) for axis in (0, 1))
     numbers: dict[tuple[int, int], int] = {}
     for pid in range(rows * columns):
-        found = order(pid, rows, columns)
+        given: Any = order(pid, rows, columns)
+        found: Any = tuple(map(plain, given)) if isinstance(given, tuple) else given
         inside = isinstance(found, tuple) and len(found) == 2 and all(isinstance(one, int) for one in found)
         if not inside or not (0 <= found[0] < rows and 0 <= found[1] < columns):
             raise NotYet(

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import os
 
 from grader.labs import Lab, speed_steps_of
@@ -20,7 +19,7 @@ from grader.notebook.cells import (
     notes,
     sentence,
 )
-from grader.notebook.predicting import expect, record_found, stories
+from grader.notebook.predicting import expect, is_number, plain, record_found, stories
 from grader.notebook.speed_path import Guess, SpeedAnswer, SpeedPath
 from grader.reporting.compact import Remark, marked
 from grader.reporting.inline import Inline
@@ -38,7 +37,8 @@ def predict(lab_id: str, speed: str, number: object) -> None:
         if _taken_already(lab, step):
             return
         raise NotYet(f"{step.question} Put your number in place of the dots.")
-    if isinstance(number, bool) or not isinstance(number, int | float) or not math.isfinite(number):
+    number = plain(number)
+    if not is_number(number):
         raise NotYet(f"a prediction is one number, such as 64; this is {str(number)[:40]!r}. {step.question}")
     if grading_by_nbgrader():
         return
@@ -145,8 +145,9 @@ def _remarks(lab: Lab, step: SpeedStep, answer: SpeedAnswer, guess: Guess) -> li
     if answer.ok:
         tries.right(lab.id, f"speed {step.name}")
     elif not answer.wrong:
-        remarks.append(tries.place_hint(step.hint))
-        if tries.wants_code(lab.id, f"speed {step.name}") and step.code:
+        code = tries.wants_code(lab.id, f"speed {step.name}")
+        remarks.append(tries.place_hint(step.hint, opened=code))
+        if code and step.code:
             text = f"Try next: {step.code}. Then run the kernel's cell, and this one again."
             remarks.append(Remark(text, "yellow"))
     return remarks

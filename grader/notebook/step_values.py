@@ -54,8 +54,8 @@ def grids(answer: StepAnswer) -> list[pictures.Picture]:
     if answer.values is None:
         return []
     shown, at = _window(answer.values)
-    grid = pictures.values(answer.step.result, *shown, at)
-    return [grid, pictures.footprints(answer.touched, answer.step.result)] if answer.touched else [grid]
+    grid = [pictures.values(answer.step.result, *shown, at)] if shown[2].any() else []
+    return [*grid, pictures.footprints(answer.touched, answer.step.result)] if answer.touched else grid
 
 
 def printed(lines: tuple[str, ...]) -> list[Remark]:

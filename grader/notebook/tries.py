@@ -5,7 +5,7 @@ from __future__ import annotations
 from grader.reporting.compact import Remark
 
 BEFORE_CODE = 3
-"""A step that was wrong so often is told what to write; before that it is told what is wrong, and where to look."""
+"""A step that was wrong so often is told what to write, and where to look; before that what is wrong, and the rest is folded."""
 
 _failures: dict[tuple[str, str], int] = {}
 
@@ -21,6 +21,6 @@ def right(notebook: str, step: str) -> None:
     _failures.pop((notebook, step), None)
 
 
-def place_hint(hint: str) -> Remark:
-    """The hint, folded until it is wanted."""
-    return Remark(f"{hint}.", "dim", folded="Where to look")
+def place_hint(hint: str, *, opened: bool) -> Remark:
+    """The hint, folded until it is wanted or it is time for it."""
+    return Remark(f"{hint}.", "dim", "Where to look", opened)

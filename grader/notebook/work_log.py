@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 
+from grader.compile_errors.excerpt import columns_of
 from grader.labs import all_labs, speed_steps_of
 from grader.labs.speed_step import shown
 from grader.notebook.cells import NotYet, display
@@ -39,25 +40,53 @@ def worklog() -> None:
 
 
 def _updated(lines: list[str], rows: dict[str, Story]) -> list[str]:
-    """The lines of the log: rows that are there have what is known now, the others come last in the table."""
-    for at, line in enumerate(lines):
-        cells = re.split(r"(?<!\\)\|", line)[1:-1]
-        story = rows.pop(cells[0].strip(), None) if cells else None
-        if story is not None and len(cells) == COLUMNS:  # one with a | of its own is left to the student
-            lines[at] = _row(cells[0].strip(), story, cells[2], cells[4], cells[3].strip())
-    if translated(HEAD) not in lines:
+    """The lines of the log: rows that are there have what is known now, the others come last in the table, whose columns are aligned."""
+    heads = [_cells(line) for line in (HEAD, translated(HEAD))]
+    if not any(_cells(line) in heads for line in lines):
         lines = [*lines, *([""] if lines and lines[-1] else []), translated(HEAD), "|---" * COLUMNS + "|", ""]
-    begin = lines.index(translated(HEAD))
+    begin = next(at for at, line in enumerate(lines) if _cells(line) in heads)
     end = next((at for at in range(begin, len(lines)) if not lines[at].startswith("|")), len(lines))
-    return [*lines[:end], *(_row(claim, story, " ", " ") for claim, story in rows.items()), *lines[end:]]
+    there = {cells[0] for cells in map(_cells, lines) if cells}
+    new = [f"| {claim} |{' |' * (COLUMNS - 1)}" for claim in rows if claim not in there]
+    return _aligned([*lines[:end], *new, *lines[end:]], range(begin, end + len(new)), rows)
 
 
-def _row(claim: str, story: Story, change: str, follows: str, measured: str = "") -> str:
+def _aligned(lines: list[str], table: range, rows: dict[str, Story]) -> list[str]:
+    """The lines with what is known of each step; those of the table, and rows of steps elsewhere, in columns."""
+    whole = {at: cells for at, cells in enumerate(map(_cells, lines)) if len(cells) == COLUMNS}
+    whole = {at: cells for at, cells in whole.items() if at in table or cells[0] in rows}
+    for cells in whole.values():  # one with a | of its own is left to the student
+        if story := rows.get(cells[0]):
+            _fill(cells, story)
+    texts = [cells for cells in whole.values() if not _is_rule(cells)]
+    widths = [max(3, *(columns_of(cells[at]) for cells in texts)) for at in range(COLUMNS)]
+    return [_line(whole[at], widths) if at in whole else line for at, line in enumerate(lines)]
+
+
+def _cells(line: str) -> list[str]:
+    """The cells of a row of a table as they are written there, without the spaces around them; none of another line."""
+    return [cell.strip() for cell in re.split(r"(?<!\\)\|", line)[1:-1]]
+
+
+def _is_rule(cells: list[str]) -> bool:
+    return all(re.fullmatch(r":?-+:?", cell) for cell in cells)
+
+
+def _line(cells: list[str], widths: list[int]) -> str:
+    if _is_rule(cells):
+        return f"|{'|'.join('-' * (width + 2) for width in widths)}|"
+    return (
+        f"| {' | '.join(cell + ' ' * (width - columns_of(cell)) for cell, width in zip(cells, widths, strict=True))} |"
+    )
+
+
+def _fill(cells: list[str], story: Story) -> None:
+    """Writes what is known of a step into its row: what was measured stays where predictions.json was removed."""
     before, found = story.prediction, story.found
     assert before.value is not None
     later = f"; later {', '.join(map(shown, story.later))}" if story.later else ""
+    cells[1] = f"{shown(before.value)} ({before.when}){later}"
     numbers = " → ".join(shown(one.found) for one in (found[:1] + found[1:][-1:]) if one.found is not None)
-    measured = (
-        f"{numbers} ({found[-1].seen})" if found else measured
-    )  # what was found stays where predictions.json was removed
-    return f"| {claim} | {shown(before.value)} ({before.when}){later} |{change}| {measured} |{follows}|"
+    if found:
+        seen = re.sub(r"(?<!\\)\|", r"\\|", " ".join(found[-1].seen.split()))
+        cells[3] = f"{numbers} ({seen})"

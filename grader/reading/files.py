@@ -7,8 +7,10 @@ import json
 import re
 import warnings
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
+from symtable import symtable
 from types import MappingProxyType
 from typing import Any
 
@@ -259,6 +261,10 @@ def _parsed(place: str, source: str, steps: Mapping[str, int] | None = None) -> 
     try:
         with warnings.catch_warnings(action="ignore"):  # they speak of the student's text, to whoever grades it
             tree = parse(cell.source)
+            with suppress(
+                RecursionError, MemoryError, ValueError
+            ):  # which is told of the statement, where a kernel needs it
+                symtable(cell.source, "<cell>", "exec")  # Python's scoping rules: one parameter twice, say
         for line, bits in _long_numbers(cell.source, tree):
             return replace(cell, error=f"{cell.at(line)}: a number of {bits} bits; a kernel's have at most 64")
         return replace(cell, tree=tree)

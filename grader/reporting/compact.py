@@ -11,7 +11,7 @@ from pathlib import Path
 from rich.console import Console
 from rich.text import Text
 
-from grader.compile_errors.named_line import as_diagnostic, with_lines
+from grader.compile_errors.named_line import as_diagnostic
 from grader.model import KernelSource, LabReport, Report, TestStatus
 from grader.reporting.advice import builds
 from grader.reporting.causes import causes
@@ -22,11 +22,13 @@ MAX_FAILURES = 4
 
 @dataclass(frozen=True)
 class Remark:
-    """One line of an answer. `style` is Rich's: green, yellow, red, cyan, dim or nothing. folded: what stands there until it is opened."""
+    """One line of an answer. `style` is Rich's: green, yellow, red, cyan, dim or nothing. folded: what stands there until it is opened,
+    which a reader does, or `opened` from the start."""
 
     text: str
     style: str = ""
     folded: str = ""
+    opened: bool = False
 
 
 def marked(status: TestStatus, text: str) -> Remark:
@@ -58,19 +60,21 @@ def verdict(report: LabReport) -> Remark:
 def explanations(report: LabReport) -> list[Remark]:
     """Each cause once, with its lines and where it shows."""
     remarks = []
-    for cause in causes(report.tests)[:MAX_FAILURES]:
+    for cause in causes(report.tests, report.source)[:MAX_FAILURES]:
         if cause.test.startswith("build"):
             continue  # build_remarks has them
-        said = [with_lines(sentence, report.source) for sentence in cause.sentences]
+        said = cause.with_excerpts(report.source)
         remarks.append(
-            Remark("\n".join([*said, *([f"in {cause.where}"] if cause.where else [])]), "red" if cause.test else "cyan")
+            Remark("\n".join([*said, *([cause.where] if cause.where else [])]), "red" if cause.test else "cyan")
         )
     return remarks
 
 
 def diagnostics(report: LabReport, folder: Path) -> list[str]:
     """What is wrong in a line of a file, as editors read it."""
-    said = [with_lines(sentence, report.source) for cause in causes(report.tests) for sentence in cause.sentences]
+    said = [
+        sentence for cause in causes(report.tests, report.source) for sentence in cause.with_excerpts(report.source)
+    ]
     if report.status not in ("not_attempted", "not_graded"):
         said.append(report.message)
     return list(dict.fromkeys(filter(None, (as_diagnostic(message, folder) for message in said))))
@@ -79,7 +83,8 @@ def diagnostics(report: LabReport, folder: Path) -> list[str]:
 def build_remarks(report: LabReport) -> list[Remark]:
     """Which configs compile, and advice from what the compiler made of them."""
     tests = [test for test in report.tests if test.kind == "build"]
-    remarks = [marked("failed", f"{test.name}: {test.message}") for test in tests if test.status == "failed"]
+    failed = [cause for cause in causes(report.tests, report.source) if cause.test.startswith("build")]
+    remarks = [marked("failed", "\n".join(filter(None, (*cause.sentences, cause.where)))) for cause in failed]
     if tests and not remarks:
         names = " and ".join(test.name.removeprefix("build_") for test in tests)
         remarks.append(Remark(f"{tests[0].message}, for {names}", "dim"))

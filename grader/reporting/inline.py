@@ -44,7 +44,8 @@ def _line(remark: Remark) -> str:
     bar = COLOURS.get(remark.style, "transparent")
     faint = "opacity:.75;font-size:90%;" if remark.style == "dim" else ""
     text = "".join(_part(block) for block in blocks(prose(remark.text)))
-    text = f"<details><summary>{escape(remark.folded)}</summary>{text}</details>" if remark.folded else text
+    opened = " open" if remark.opened else ""
+    text = f"<details{opened}><summary>{escape(remark.folded)}</summary>{text}</details>" if remark.folded else text
     return f'<div style="{faint}border-left:4px solid {bar};padding:1px 0 1px 10px;margin:3px 0">{text}</div>'
 
 

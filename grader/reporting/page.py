@@ -20,7 +20,7 @@ from grader.compile_errors.named_line import named_line
 from grader.model import ErrorMap, KernelSource, LabReport, Report
 from grader.reporting import drawings, memory_pictures, pictures, traffic_words
 from grader.reporting.advice import builds
-from grader.reporting.causes import causes
+from grader.reporting.causes import Cause, causes
 from grader.reporting.listing import Listing, listing
 from grader.reporting.terminal import next_step, number, outcome, total
 from grader.reporting.text import page_value
@@ -30,6 +30,7 @@ from grader.traffic import Traffic
 HERE = Path(__file__).parent
 MAX_CAUSES_SHOWN = 6
 MAX_PICTURES_SHOWN = 3
+FIRST = "(look here first)"
 MAX_TEXT = 4000
 MADE_OF = '<meta name="made-of" content="{}">'
 """Stands in the head of a page of feedback: a digest of all that it was made of."""
@@ -117,12 +118,12 @@ def _shown(value: Any) -> Any:
 def _lab_page(report: Report, lab: LabReport, traffic: Traffic | None) -> dict[str, Any]:
     """What the page shows of one lab: what is wrong, each thing once, and then case by case."""
     shown = listing(lab.source, lab.lab_id) if lab.source else None
-    found, maps = causes(lab.tests), _maps(lab.error_maps)
+    found, maps = causes(lab.tests, lab.source), _maps(lab.error_maps)
     listed = found[:MAX_CAUSES_SHOWN]
     return {
         "report": lab,
         "verdict": outcome(lab)[0],
-        "causes": [(cause, [_remark(sentence, lab.source, shown) for sentence in cause.sentences]) for cause in listed],
+        "causes": [(cause, _remarks(cause, lab.source, shown)) for cause in listed],
         "cause_of": {case: cause.number for cause in listed for case in cause.cases},
         "more_causes": max(0, len(found) - MAX_CAUSES_SHOWN),
         "maps": maps[:MAX_PICTURES_SHOWN],
@@ -137,14 +138,34 @@ def _lab_page(report: Report, lab: LabReport, traffic: Traffic | None) -> dict[s
     }
 
 
-def _remark(sentence: str, source: KernelSource | None, shown: Listing | None) -> dict[str, Any]:
-    """A sentence, and the lines around the one that it names, which bears it; one that shows a line of its own stays as it is."""
-    at = named_line(sentence, source) if source is not None else None
-    if source is None or shown is None or at is None or at > len(shown.lines) or f"\n{INDENT}" in sentence:
-        return {"text": sentence, "lines": ()}
-    place = str(source.lines[at - 1])
-    text = sentence.removeprefix(place).lstrip(":, ") if sentence.startswith(place) else sentence
-    return {"text": text, "place": place, "anchor": shown.lines[at - 1].anchor, "lines": shown.around(at)}
+def _remarks(cause: Cause, source: KernelSource | None, shown: Listing | None) -> list[dict[str, Any]]:
+    """The sentences of a cause, with the lines around the one that each names, which bears it; below the same excerpt where that has the
+    line. One that shows a line of its own, which is not there yet, stays as it is."""
+    remarks: list[dict[str, Any]] = []
+    for sentence in cause.sentences:
+        at = named_line(sentence, source) if source is not None else None
+        line = shown.lines[at - 1] if shown is not None and at is not None and at <= len(shown.lines) else None
+        inside = line is not None and bool(cause.follow and remarks) and line in remarks[-1]["lines"]
+        if line is None or source is None or shown is None or at is None or (f"\n{INDENT}" in sentence and not inside):
+            remarks.append({"text": sentence, "lines": ()})
+            continue
+        place = str(source.lines[at - 1])
+        first, text = FIRST in sentence, sentence.replace(f" {FIRST}", "")
+        text = text.removeprefix(place).lstrip(":, ") if text.startswith(place) else text
+        if inside:
+            text = "\n".join(part for part in text.split("\n") if not part.startswith(INDENT))
+            remarks[-1]["texts"].setdefault(line.anchor, []).append(text)
+        else:
+            remarks.append(
+                {
+                    "texts": {line.anchor: [text]},
+                    "place": place,
+                    "first": first,
+                    "anchor": line.anchor,
+                    "lines": shown.around(at),
+                }
+            )
+    return remarks
 
 
 def _maps(errors: Sequence[ErrorMap]) -> list[tuple[dict[str, Any], list[str]]]:

@@ -10,7 +10,6 @@ from rich.text import Text
 
 from grader.compile_errors import headline
 from grader.compile_errors.excerpt import INDENT
-from grader.compile_errors.named_line import with_lines
 from grader.model import Config, KernelSource, LabReport, Report, TestResult
 from grader.reporting.advice import describe_facts
 from grader.reporting.causes import Cause, causes, failing, next_thing
@@ -34,7 +33,7 @@ def show(report: Report, console: Console, *, every: bool = False) -> None:
     seed = "" if report.seed is None else f", seed {report.seed}"
     versions = f"torch {device.torch}, triton {device.triton}{seed}"
     console.print(f"[dim]{versions}{f', driver {device.driver}' if device.driver else ''}[/]")
-    for note in report.all_notes:
+    for note in report.notes:
         console.print(f"[yellow]note:[/] {escape(note)}")
     for lab in report.labs.values():
         console.print()
@@ -55,7 +54,7 @@ def _lab(lab: LabReport, *, every: bool) -> RenderableType:
         parts.append(Padding(Text(f"{lab.status}: {lab.message}", style="red"), (0, 0, 0, 2)))
     text, colour = outcome(lab)
     parts.append(Padding(Text(text, style=colour), (0, 0, 0, 1)))
-    found = causes(lab.tests)
+    found = causes(lab.tests, lab.source)
     shown = found if every else found[:MAX_CAUSES]
     parts += [Padding(_cause(cause, lab.source, alone=len(found) == 1), (0, 0, 0, 2)) for cause in shown]
     if len(shown) < len(found):
@@ -63,6 +62,7 @@ def _lab(lab: LabReport, *, every: bool) -> RenderableType:
     if every:
         parts.append(Padding(_cases(lab), (0, 0, 0, 1)))
     parts.append(Padding(_speed(lab), (0, 0, 0, 1)))
+    parts += [Padding(Text(text), (0, 0, 0, 2)) for text in lab.remarks]
     parts += [Padding(Text(text.replace("\n", "\n  ")), (0, 0, 0, 2)) for text in lab.profile]
     for config in _configs_to_show(lab) if every or not found else ():
         facts = f": {describe_facts(lab.facts[config.index])}" if config.index in lab.facts else ""
@@ -73,15 +73,15 @@ def _lab(lab: LabReport, *, every: bool) -> RenderableType:
 def outcome(lab: LabReport) -> tuple[str, str]:
     """How many of a lab's cases fail, or that none does, and its colour; ("", "") without cases."""
     cases = [test for test in lab.tests if test.kind == "correctness"]
-    wrong, found = failing(lab.tests), causes(lab.tests)
+    wrong, found = failing(lab.tests), causes(lab.tests, lab.source)
     skipped = [test for test in cases if test.status == "skipped"]
-    aside = f"; {len(skipped)} cannot be graded on this machine: {headline(skipped[0].message)}" if skipped else ""
+    aside = f"; {len(skipped)} not graded: {headline(skipped[0].message)}" if skipped else ""
     if wrong:
         return f"{MARKS['failed'][0]} {len(wrong)} of {len(cases)} cases fail{aside}", "red"
     if found:  # a config that does not fit every GPU, or an access outside, which costs points
         whole = all(test.points == test.max_points for test in lab.tests if test.kind != "speed")
         mark, colour = (MARKS["passed"][0], "yellow") if whole else (MARKS["failed"][0], "red")
-        return f"{mark} {len(cases) - len(skipped)} of {len(cases)} cases pass, but{aside}:", colour
+        return f"{mark} {len(cases) - len(skipped)} of {len(cases)} cases pass{aside}, but:", colour
     passed = [test.message for test in lab.tests if test.kind in ("memory", "build") and test.status == "passed"]
     if not cases:
         return "", ""
@@ -93,11 +93,11 @@ def outcome(lab: LabReport) -> tuple[str, str]:
 def _cause(cause: Cause, source: KernelSource | None, *, alone: bool) -> RenderableType:
     """The sentences of a cause, in the order in which to put things right, each with its line, and the cases in which it shows."""
     lines: list[RenderableType] = []
-    for count, sentence in enumerate(cause.sentences, 1):
+    for count, sentence in enumerate(cause.with_excerpts(source), 1):
         first = f"{cause.number}." if count == 1 else " "
-        mark = (f"{count}." if cause.reasons > 1 else "→") if alone else first
-        head, *rest = with_lines(sentence, source).split("\n")
-        lines.append(Padding(Text(f"{mark} {head}", style="cyan"), 0))
+        mark = (f"{count}." if cause.reasons > 1 else "→" if count == 1 else " ") if alone else first
+        head, *rest = sentence.split("\n")
+        lines.append(Padding(Text(f"{mark} {head}".lstrip(), style="cyan"), 0))
         lines += [
             Text(
                 line,
@@ -107,8 +107,8 @@ def _cause(cause: Cause, source: KernelSource | None, *, alone: bool) -> Rendera
             )
             for line in rest
         ]
-    if cause.where and not (alone and len(cause.cases) == cause.of):
-        lines.append(Text(f"in {cause.where}", style="dim"))
+    if cause.where and not (alone and cause.cases and len(cause.cases) == cause.of):
+        lines.append(Text(cause.where, style="dim"))
     return Group(*lines)
 
 

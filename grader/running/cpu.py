@@ -154,9 +154,7 @@ def interpret(
         if sum(done.seconds for done in list(outcomes.values())) > most:
             message = f"not run: the launches before it took more than {most:.0f} s together on the interpreter"
             return Outcome(case, config, "timeout", message=message)
-        if (case, config) in bundle.refused:
-            return Outcome(case, config, "refused", message=bundle.refused[case, config])
-        return launched(number, launches)
+        return bundle.refusal(case, config) or launched(number, launches)
 
     def work(place: int) -> None:
         with closing(_Launches(kernel, source, bundle, options)) as launches:

@@ -168,8 +168,8 @@ def _run(lab: Lab, job: Job, part: Launching, capability: int) -> Outcome:
     from grader.gpu import driver
 
     case = part.case.name
-    if (case, part.config) in job.bundle.refused:
-        return Outcome(case, part.config, "refused", message=job.bundle.refused[case, part.config])
+    if refusal := job.bundle.refusal(case, part.config):
+        return refusal
     binary = job.bundle.binary(case, part.config, capability)
     config = job.bundle.configs[part.config]
     if binary is None:

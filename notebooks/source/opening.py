@@ -213,7 +213,7 @@ check("opening", step="add")
 # 7. Compute one wrong element by hand, with its row and column, and compare with what you printed.
 # 8. If the result is right but the check complains about memory, a mask is missing where it does not change the result.
 # 9. Change one thing, then check. After two changes at once you do not know which one mattered.
-# 10. Still stuck? From the third try on the check says more, and "Where to look" is open from the start.
+# 10. Still stuck? "Where to look" can be unfolded at any time; from the third try on the check opens it for you and says more.
 
 # %% [markdown] lang="zh"
 # #### 出错了怎么办
@@ -227,7 +227,7 @@ check("opening", step="add")
 # 7. 挑一个错的元素，按它的行和列手算一遍，再和打印的值比较。
 # 8. 结果对了，检查却报内存错误：少了一个 mask，只是没有影响到结果。
 # 9. 一次只改一处，改完就检查。同时改两处，什么也说明不了。
-# 10. 还是不行：从第三次起，检查会说得更具体；“看哪里”随时可以展开。
+# 10. 还是不行：“看哪里”随时可以展开；从第三次起，检查会自动展开它，也说得更具体。
 
 # %% [markdown]
 # ### Warm-up 2: a mask

@@ -25,6 +25,12 @@ AFTERWARDS = r"Failures have been detected|A signal was caught|Pipeline failed"
 """What MLIR prints behind an error, at the head of the kernel."""
 NO_LINE = r"we only support tensor pointer usages inside a `scf::ForOp` or `scf::IfOp`"
 """Reasons that MLIR prints without a line."""
+DIED_OF = r"LLVM ERROR: .*|Assertion .* failed.*"
+IN_PASS = r"Pipeline failed while executing \[`(\w+)"
+
+
+class StageFailed(Exception):
+    """A stage of Triton's compiler failed, behind the front end; why is its cause."""
 
 
 def explain(error: BaseException, path: str) -> dict[str, Any]:
@@ -33,6 +39,8 @@ def explain(error: BaseException, path: str) -> dict[str, Any]:
     error: kind of the root cause; message: its words; line, column, end_line, end_column: the innermost place in the
     module at `path`, lines from 1 and columns from 0, each None where it is not known; callers: lines of the calls
     that led there; values: [text, type] of operands and names at that place; scope: names that are defined there.
+
+    A stage that fails and names no line says nothing of the kernel: the error is a CompilerFailure then, and the message is why.
     """
     chain = list(_causes(error))
     root = chain[-1]
@@ -46,8 +54,9 @@ def explain(error: BaseException, path: str) -> dict[str, Any]:
         "callers": [first + at.lineno - 1 for first, at in places[:-1]][-4:],
         **(_span(*places[-1]) if places else _frame(chain, path)),
     }
-    if answer["line"] is None and isinstance(root, RuntimeError):
-        answer.update(_diagnostic(path))
+    in_a_stage = any(isinstance(cause, StageFailed) for cause in chain)
+    if answer["line"] is None and (in_a_stage or isinstance(root, RuntimeError)):
+        answer.update(_diagnostic(path, failed=f"{answer['error']}: {answer['message']}" if in_a_stage else None))
     # values of Triton answer getattr with errors of their own; the place is enough then
     with contextlib.suppress(Exception):
         generators = list(_generators(chain))
@@ -103,20 +112,27 @@ def _listen() -> None:
         return
 
 
-def _diagnostic(path: str) -> dict[str, Any]:
-    """The first error that the compiler's C++ part printed with a line of the module; a reason without a line comes first."""
+def _diagnostic(path: str, *, failed: str | None) -> dict[str, Any]:
+    """The first error that the compiler's C++ part printed with a line of the module; a reason without a line comes first.
+
+    failed: what a stage raised, which is told where nothing was printed of a line; None: no stage did.
+    """
     try:
         text = os.pread(2, 1 << 18, 0).decode(errors="replace")
     except OSError:
-        return {}
+        text = ""
     if found := re.search(NO_LINE, text):
         return {"message": found[0][:MAX_MESSAGE]}
     pattern = rf'{re.escape(os.path.basename(path))}"?:(\d+):(\d+)\)?: error: (.*)'
-    found = [entry for entry in re.findall(pattern, text) if not re.match(AFTERWARDS, entry[2])]
-    if not found:
+    said = [entry for entry in re.findall(pattern, text) if not re.match(AFTERWARDS, entry[2])]
+    if said:
+        line, column, words = said[0]
+        return {"line": int(line), "column": int(column), "message": words[:MAX_MESSAGE]}
+    if failed is None:
         return {}
-    line, column, words = found[0]
-    return {"line": int(line), "column": int(column), "message": words[:MAX_MESSAGE]}
+    died, where = re.search(DIED_OF, text), re.search(IN_PASS, text)
+    reason = (died[0] if died else failed)[: MAX_MESSAGE // 2]
+    return {"error": "CompilerFailure", "message": f"{reason}, in its pass {where[1]}" if where else reason}
 
 
 def _scope(generator: Any) -> dict[str, Any]:

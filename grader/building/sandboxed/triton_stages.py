@@ -13,7 +13,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from grader.building.sandboxed import ptx
-from grader.building.sandboxed.error_report import keep_places
+from grader.building.sandboxed.error_report import StageFailed, keep_places
 from grader.building.sandboxed.front_end import refuse
 from grader.interpreter.generated_module import LoadedModule, constants, see_gpu
 
@@ -198,7 +198,23 @@ def _stages(module: LoadedModule, request: dict[str, Any]) -> tuple[dict[str, An
     )
     stages: dict[str, Any] = {}
     backend.add_stages(stages, options, Language.TRITON)
+    stages = {name: _of_a_stage(stage) for name, stage in stages.items()}
     return stages, {"target": target, **options.__dict__}, made, context
+
+
+def _of_a_stage(stage: Any) -> Any:
+    """A stage whose errors say that they are of a stage: what the front end has against a kernel was said before."""
+    from triton.runtime.errors import TritonError
+
+    def run(made: Any, metadata: dict[str, Any]) -> Any:
+        try:
+            return stage(made, metadata)
+        except (TritonError, _Allocated):  # the assembler's own words
+            raise
+        except Exception as error:
+            raise StageFailed from error
+
+    return run
 
 
 def _source(module: LoadedModule, request: dict[str, Any]) -> Any:

@@ -12,7 +12,7 @@ from grader.judging.scoring import refused
 from grader.labs import get_lab
 from grader.model import Refusal
 from grader.reading import read
-from grader.sandbox import Answer, Sandbox
+from grader.sandbox import Answer, MemoryCorrupted, Sandbox
 from tests.submissions import TESTS
 
 
@@ -101,3 +101,58 @@ def test_what_building_costs_is_counted_in_its_own_seconds_and_a_module_that_did
     assert Spending.asked[-2 - lowered :] == ["made", "made", *["lower"] * lowered]
     assert [NO_TIME_LEFT in failure.message for failure in found.failures] == [False, *[True] * (2 - lowered)]
     assert not any(failure.ours for failure in found.failures)
+
+
+@pytest.mark.parametrize(("printed", "raises", "said"), [
+    ("LLVM ERROR: Illegal layout\nmodule.py:3:0: error: Failures have been detected\nmodule.py:3:0: note: Pipeline failed while "
+     "executing [`Turns` on 'builtin.module'", RuntimeError("PassManager::run failed"), "LLVM ERROR: Illegal layout, in its pass Turns"),
+    ("python: Turns.cpp:7: f(): Assertion `rank' failed.\n", RuntimeError("PassManager::run failed"), "Assertion `rank' failed."),
+    ("", KeyError("ttg.target"), "KeyError: 'ttg.target'"),
+    ("<unknown>:0: error: failed to legalize", RuntimeError("PassManager::run failed"), "RuntimeError: PassManager::run failed"),
+    ("kernel_module.py:2:4: error: operand #1 must be a condition", RuntimeError("PassManager::run failed"), None),
+])
+def test_a_stage_that_names_no_line_says_nothing_of_the_kernel(tmp_path, monkeypatch, printed, raises, said):
+    from grader.building.sandboxed import error_report, operations
+
+    module = tmp_path / "kernel_module.py"
+    module.write_text("def kernel():\n    pass", encoding="utf-8")
+    monkeypatch.setattr(error_report.os, "pread", lambda *where: printed.replace("module.py:3", f"{module.name}:3").encode())
+    failed = error_report.StageFailed()
+    failed.__cause__ = raises
+    answer = operations.error_answer(failed, str(module), "lower")
+    kind, line = ("CompilerFailure", None) if said else ("RuntimeError", 2)
+    assert (answer["error"], answer["line"]) == (kind, line)
+    assert answer["message"] == (said or "operand #1 must be a condition")
+
+
+class Failing(Sandbox):
+    """A sandbox whose compiler fails where M is 1, or always: by its own word, or by a signal."""
+
+    always = dies = False
+
+    def ask(self, header, blobs=(), **limits):
+        if header["op"] in ("compile", "lower", "allocate") and (self.always or header["constants"].get("M") == 1):
+            if self.dies:
+                raise MemoryCorrupted("it crashed (SIGABRT)")
+            return Answer({"error": "CompilerFailure", "message": "LLVM ERROR: no", "line": None}, [])
+        return super().ask(header, blobs, **limits)
+
+
+@pytest.mark.parametrize("dies", [False, True])
+def test_what_the_compiler_itself_fails_on_is_not_gradable_and_the_rest_is(monkeypatch, dies):
+    monkeypatch.setattr(Failing, "dies", dies)
+    lab = get_lab("w8a8")
+    source = read(TESTS / "styles" / "w8a8_plain.py", [lab]).labs["w8a8"]
+    bundle = build(lab, source, BuildOptions((80, 90), "verdict", 1, None, Failing))
+    assert bundle.ungradable == set(bundle.refused) != set()
+    for pair in bundle.ungradable:
+        told = bundle.refusal(*pair)
+        assert told.status == "unsupported"
+        if not lab.hides(pair[0]):
+            reason = "it crashed (SIGABRT)" if dies else "LLVM ERROR: no"
+            said = (f"{source.path.name} line ", "not gradable here", f"{reason} (Triton ", "def W8A8_MM(")
+            assert all(words in told.message for words in said)
+    assert bundle.refusal(*next(pair for pair in bundle.launches if pair not in bundle.refused)) is None
+    monkeypatch.setattr(Failing, "always", True)
+    nothing = build(lab, source, BuildOptions((80, 90), "verdict", 1, None, Failing))
+    assert (nothing.status, nothing.message.count("not gradable here")) == ("not_graded", 1)

@@ -281,3 +281,14 @@ def test_where_to_look_first_stands_after_the_line(place, chinese):
         assert in_chinese(replace(look, what=what, hint=hint).text(place)) == f"{chinese}，{said}{named}（{in_chinese(hint)}）"
     where = replace(SEEN, hedged=True, program=None, iteration=None)
     assert in_chinese(where.text(place)).startswith(f"{chinese}，出现在 `one_tile`：")
+
+
+def test_what_is_wrong_is_told_in_chinese_before_the_advice_is():
+    said = (
+        "`load_tile`, line 7: this tl.load has a mask but no other=, so what the mask leaves out is undefined, and tile depends on it; "
+        "add other=0."
+    )
+    fact = check_cells._without_advice(said)
+    assert in_chinese(fact) == "`load_tile` 第 7 行：" + in_chinese(said).partition("：")[2].partition("；")[0] + "。"
+    returned = check_cells._without_advice("`pack`, line 5: pack returns int32 [8], expected int32 [16]; check the axis")
+    assert in_chinese(returned) == "`pack` 第 5 行：pack 返回 int32 [8]，应为 int32 [16]。"

@@ -9,10 +9,13 @@ from importlib.metadata import version
 from pathlib import Path
 from types import SimpleNamespace
 
+import numpy as np
 import pytest
+import torch
 
 from grader.authoring.notebooks import SOURCE, student_notebook
 from grader.authoring.record_tables import speed_text
+from grader.compile_errors.excerpt import columns_of
 from grader.labs import all_labs, speed_steps_of
 from grader.labs.speed_step import ConfigFacts, Demand, SpeedStep, launched
 from grader.model import Case, Config, KernelSource, Refusal
@@ -220,12 +223,24 @@ def test_a_prediction_is_held_against_the_first_number():
         ("w8a8", "split", ..., "Put your number in place of the dots"),
         ("w8a8", "split", "many", "is one number, such as 64; this is 'many'"),
         ("w8a8", "split", True, "is one number"),
+        ("w8a8", "split", np.float64("nan"), "this is 'nan'"),
+        ("w8a8", "split", np.arange(2), r"this is '\[0 1\]'"),
         ("w8a8", "split", math.nan, "is one number"),
     ],
 )
 def test_what_is_no_prediction_is_answered_in_a_sentence(lab_id, name, number, said):
     with pytest.raises(NotYet, match=said):
         speeding.predict(lab_id, name, number)
+
+
+@pytest.mark.parametrize("number", [64, np.int64(64), np.float32(64), torch.tensor(64), np.array([64.0])])
+def test_a_number_of_numpys_or_torchs_is_a_number(said, capsys, number):
+    speeding.predict("w8a8", "split", number)
+    assert said[-1] == "Noted: 64."
+    predicting.lock("claim", number, "us")
+    assert "Locked: 64 us" in capsys.readouterr().out
+    with pytest.raises(NotYet, match=r"^-1 us is not possible"):
+        predicting.lock("claim", np.int64(-1), "us")
 
 
 def test_nothing_is_shown_before_a_prediction():
@@ -286,6 +301,7 @@ def test_a_new_log_has_a_place_for_the_tools_that_were_asked(tmp_path):
     title, *_, row, _, tools, end = (tmp_path / "worklog.md").read_text().split("\n")
     assert (title, tools, end) == ("# Work log", "Tools that I asked, and for what:", "")
     assert row.startswith("| w4a16 words | 32,768 (20")
+    assert row.endswith(" |")
 
 
 def test_the_log_has_what_was_predicted_and_measured_and_keeps_what_the_student_wrote(said, monkeypatch, tmp_path):
@@ -299,25 +315,37 @@ def test_the_log_has_what_was_predicted_and_measured_and_keeps_what_the_student_
     predicting.lock("batch", 3, "us")
     check_cells.check("w4a16", speed="registers")
     worklog()
-    *before, first, second, _end = log.read_text().split("\n")
-    assert before == ["# Mine", "", "| a table | of mine |", "|---|---|", "", work_log.HEAD, "|---|---|---|---|---|"]
-    assert re.fullmatch(r"\| w4a16 registers \| 0 \(20.*\) \| \| 16,384 \(speed_m512, config 0\) \| \|", first)
-    assert re.fullmatch(r"\| w4a16 split \| 100 \(20.*\) \| \|  \| \|", second)
-    own = first.replace("| | 16", "| weight \\| first | 16").removesuffix("| |") + "|  the trip was most of it |"
+    *before, head, rule, first, second, _end = log.read_text().split("\n")
+    assert before == ["# Mine", "", "| a table | of mine |", "|---|---|", ""]
+    assert cells(head) == cells(work_log.HEAD)
+    assert re.fullmatch(r"0 \(20.*\)", cells(first)[1])
+    assert re.fullmatch(r"100 \(20.*\)", cells(second)[1])
+    assert (cells(first)[::2], cells(first)[3]) == (["w4a16 registers", "", ""], "16,384 (speed_m512, config 0)")
+    assert (cells(second)[::2], cells(second)[3]) == (["w4a16 split", "", ""], "")
+    assert len({len(line) for line in (head, rule, first, second)}) == 1, "the columns are aligned"
+    own = "| w4a16 registers | 0 | weight \\| 先 first | | the trip was most of it |"
     rewritten = "| w4a16 split | I | rewrote | a | row | of | it |"
     log.write_text(log.read_text().replace(first, own).replace(second, rewritten) + "\nAnd this.\n")
-    monkeypatch.setattr(speeding, "_path", lambda *_: FixedPath(SpeedAnswer(True, "config 1", 0, ())))
+    monkeypatch.setattr(speeding, "_path", lambda *_: FixedPath(SpeedAnswer(True, "config 1 | a\nb", 0, ())))
     speeding.predict("w4a16", "words", 32768)
     speeding.predict("w4a16", "registers", 4)
     check_cells.check("w4a16", speed="registers")
     worklog()
     after = log.read_text()
-    assert "; later 4 | weight \\| first | 16,384 → 0 (✓ speed_m512, config 1) |  the trip was most of it |\n" in after
-    assert f"{rewritten}\n| w4a16 words | 32,768 (" in after
+    head, _, first, *_ = table = re.findall(r"^\| (?:step|w4a16).*|^\|-{9}.*", after, re.MULTILINE)
+    assert cells(first)[1].endswith("; later 4")
+    assert cells(first)[2:] == ["weight \\| 先 first", "16,384 → 0 (✓ speed_m512, config 1 \\| a b)", "the trip was most of it"]
+    assert table[3] == rewritten
+    assert table[4].startswith("| w4a16 words ")
+    assert len({columns_of(line) for line in table if line != rewritten}) == 1
     assert after.startswith("# Mine\n\n| a table | of mine |\n|---|---|\n\n")
-    assert after.endswith("| |  | |\n\nAnd this.\n")
+    assert after.endswith("|\n\nAnd this.\n")
     worklog()
     assert log.read_text() == after
+
+
+def cells(row: str) -> list[str]:
+    return [cell.strip() for cell in re.split(r"(?<!\\)\|", row)[1:-1]]
 
 
 def test_code_is_said_at_the_third_try_and_where_to_look_is_folded_before(said, monkeypatch):
@@ -337,6 +365,21 @@ def test_code_is_said_at_the_third_try_and_where_to_look_is_folded_before(said, 
     monkeypatch.setattr(speeding, "_path", lambda *_: FixedPath(unmet))
     check_cells.check("w4a16", speed="nibbles")
     assert "0x64086408" not in said[-1]
+
+
+@pytest.mark.parametrize("name", speed_steps_of("w4a16"))
+def test_the_third_try_always_says_more_than_the_second(name, said, monkeypatch):
+    shown = []
+    monkeypatch.setattr(speeding, "display", lambda *_: None)
+    monkeypatch.setattr(speeding, "Output", lambda: SimpleNamespace(show=lambda one: shown.append(one._repr_html_()), clear=lambda: None))
+    monkeypatch.setattr(speeding, "_path", lambda *_: FixedPath(SpeedAnswer(False, "config 0", 1.0, ())))
+    speeding.predict("w4a16", name, 0.5)
+    for _ in range(3):
+        check_cells.check("w4a16", speed=name)
+    *_, second, _, third = shown
+    assert second != third
+    assert "<details>" in second
+    assert "<details open>" in third
 
 
 def test_no_hint_has_what_to_write():

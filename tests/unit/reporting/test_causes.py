@@ -15,7 +15,7 @@ from grader.labs.problems import make_problem
 from grader.model import MemoryFinding, Outcome, Report, TestResult
 from grader.reporting import page as html
 from grader.reporting.causes import SEEN_BY_MEMORY, causes
-from grader.reporting.compact import explanations
+from grader.reporting.compact import build_remarks, explanations
 from grader.reporting.terminal import next_step, show
 from tests.reports import kernel_source, wrong_report
 
@@ -90,7 +90,7 @@ def test_equal_findings_are_one_cause_with_all_their_cases():
     ]
     assert not any("(1 of 2)" in sentence for one in told for sentence in one.sentences)
     assert told[0].where == "", "its sentence says in which case it was observed, and of others nobody knows"
-    assert causes([case(name) for name in "abcd"])[0].where == "all 4 failing cases"
+    assert causes([case(name) for name in "abcd"])[0].where == "in all 4 failing cases"
 
 
 def test_causes_come_in_the_order_in_which_to_put_them_right():
@@ -290,3 +290,60 @@ def test_a_kernel_of_which_nothing_runs_here_is_not_called_right():
         next_step(replace(report(), labs={"w8a8": lab}))
         == f"w8a8: no case can be graded on this machine: {reason}; grade it on a GPU"
     )
+
+
+def placed(*tests):
+    """The causes of tests that name lines of a kernel: X's pointers are assigned in line 5 and moved in 9, Y's in line 11."""
+    return causes(tests, LINES)
+
+
+LINES = kernel_source("\n".join([
+    "@triton.jit", "def W8A8_MM(", "    x_ptr):", "    pid = tl.program_id(0)", "    x_ptrs = x_ptr + pid", "    w = tl.load(x_ptr + pid)",
+    "    for k in range(8):", "        x = tl.load(x_ptrs)", "        x_ptrs += 1", "    n = pid", "    y_ptrs = y_ptr + n",
+    "    tl.store(y_ptrs, x)",
+]))
+
+
+def at(line, said):
+    return f"{LINES.lines[line - 1]}: {said}"
+
+
+def memory(*lines):
+    return replace(MEMORY, message="\n".join(at(line, "accesses past the end") for line in lines))
+
+
+@pytest.mark.parametrize(("blamed", "accessed", "one"), [
+    (11, 12, True), (12, 12, True), (5, 8, True), (9, 8, True), (8, 8, True),
+    (11, 8, False), (5, 12, False), (8, 12, False), (10, 12, False), (6, 8, False),
+])
+def test_an_access_and_the_line_that_makes_its_addresses_are_one_cause(blamed, accessed, one):
+    told = placed(case("a", diagnosis=at(blamed, "moves by 1, expected 2"), mistake="k: step"), memory(accessed))
+    assert len(told) == (1 if one else 2)
+    assert sum(len(cause.sentences) for cause in told) == 2, "nothing is lost"
+    assert told[0].reasons == 1
+
+
+def test_what_memory_saw_elsewhere_is_a_cause_of_its_own():
+    told = placed(case("a", diagnosis=at(11, "moves by 1, expected 2"), mistake="store"), memory(8, 12))
+    assert [(one.test, one.cases, len(one.sentences)) for one in told] == [("", ("a",), 2), ("memory", (), 1)]
+
+
+def test_one_line_is_one_cause_whatever_the_case_and_the_config():
+    grids = [
+        case(name, f"config {n} (BLOCK_M={16 << n}) on {name}: " + at(10, f"W8A8_MM_grid returned ({n},), expected one program"))
+        for n, name in enumerate("bcde")
+    ]
+    told = placed(case("a", diagnosis=at(10, "rows 16 to 33 are never stored"), mistake="programs"), *grids)
+    assert [(one.cases, len(one.sentences)) for one in told] == [(("a", "b", "c", "d", "e"), 2)]
+    assert len(placed(*grids, case("f", "config 1 on f: " + at(6, "W8A8_MM_grid returned (1,)")))) == 2
+
+
+@pytest.mark.parametrize("shown", [printed, html.page, lambda report: "\n".join(one.text for one in build_remarks(report.labs["w8a8"]))],
+                         ids=["terminal", "page", "notebook"])
+def test_a_compile_error_is_told_once_for_all_gpus(shown):
+    tests = [replace(BUILD, name=f"build_sm{n}", message=f"2 of 3 configs compile; config 1 for sm_{n}: needs {n} KB") for n in (80, 90)]
+    text = shown(report(*tests))
+    causes_alone = text.split("<summary>Cases")[0].partition("<h3>")[2] if shown is html.page else text.split("Next:")[0]
+    assert causes_alone.count("needs 80 KB") == 1
+    assert "needs 90 KB" not in causes_alone
+    assert "he same for sm_90" in causes_alone
