@@ -181,11 +181,11 @@ def account(came: Iterable[Came], hand_ins: Sequence[HandIn], standings: Sequenc
     """What became of every file. hand_ins: all that came in, those too that were not asked for."""
     claims, found, why_open = Claims(hand_ins), [], dict[str, str]()
     outcomes: dict[str, Fate] = {other.hand_in.key: "superseded" for one in standings for other in one.others}
-    for standing in standings:
-        counts = standing.graded
-        outcomes[counts.hand_in.key] = "not graded" if counts.earned.points is None else "graded"
+    counting = {one.hand_in.key: one for standing in standings for one in standing.counting}
+    for key, counts in counting.items():
+        outcomes[key] = "not graded" if counts.earned.points is None else "graded"
         open_labs = (lab.message.split("\n")[0] for lab in counts.report.labs.values() if lab.status == "not_graded")
-        why_open[counts.hand_in.key] = next(open_labs, NO_VERDICT)
+        why_open[key] = next(open_labs, NO_VERDICT)
     for one in came:
         owners = [] if one.path in claims.read else claims.owners(one.path)
         fates = [(owner.student, *_fate(one, owner, outcomes, why_open)) for owner in owners] or [
@@ -195,6 +195,8 @@ def account(came: Iterable[Came], hand_ins: Sequence[HandIn], standings: Sequenc
         student = ", ".join(dict.fromkeys(who for who, _, _ in fates))
         if fate == "graded" and one.instead:
             fate, reason = one.instead
+        if fate == "graded" and all(_replaced(one.path, counting.get(owner.key)) for owner in owners):
+            fate, reason = "superseded", "its kernel is taken from another hand-in"
         found.append(Accounted(one.name, fate, student, reason))
     return found
 
@@ -205,6 +207,12 @@ def tally(found: Sequence[Accounted]) -> str:
     return f"{len(found)} {'file' if len(found) == 1 else 'files'}: " + ", ".join(
         f"{counts[fate]} {fate}" for fate in FATES if counts[fate]
     )
+
+
+def _replaced(path: Path | None, counting: Graded | None) -> bool:
+    """Whether a file has kernels, and those of another hand-in count in place of all of them; answers may count all the same."""
+    own = {lab_id for lab_id, file in counting.files.items() if file == path} if counting else set[str]()
+    return bool(counting and own and own.isdisjoint(counting.report.labs) and not counting.answers)
 
 
 class Claims:

@@ -314,7 +314,8 @@ def _graded(plan: Plan, read: _Read, works: Mapping[str, _Work]) -> Graded:
     if isinstance(content, Refusal):  # nobody began a bonus lab in what cannot be read
         course = [lab_id for lab_id in plan.labs if get_lab(lab_id).bonus == bonus_only]
         sources: Mapping[str, KernelSource | Refusal] = dict.fromkeys(course or plan.labs, content)
-        review, notes = [*hand_in.notes, _words_of(content)], hand_in.notes
+        notes = tuple(note for note in hand_in.notes if note not in content.message)  # a refusal may say the same
+        review = [*notes, _words_of(content)]
     else:
         sources = content.submission.labs
         review, notes = [*hand_in.notes, *content.submission.doubts], hand_in.notes + content.submission.notes
@@ -341,7 +342,8 @@ def _graded(plan: Plan, read: _Read, works: Mapping[str, _Work]) -> Graded:
     if isinstance(content, Refusal):
         return Graded(hand_in, whole, tuple(review))
     files = {lab_id: source.path for lab_id, source in sources.items() if source.path is not None}
-    return Graded(hand_in, whole, tuple(review), content.answers, files)
+    answers = {lab_id: given for lab_id, given in content.answers.items() if get_lab(lab_id).bonus or not bonus_only}
+    return Graded(hand_in, whole, tuple(review), answers, files)
 
 
 def without_verdict(lab_id: str, refusal: Refusal, source: KernelSource | None = None, *, gpu: bool) -> LabReport:

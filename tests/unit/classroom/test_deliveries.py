@@ -7,7 +7,6 @@ import os
 import shutil
 import tempfile
 import time
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -25,7 +24,7 @@ from grader.reading.answers import answers_for
 from grader.reading.files import is_source
 from grader.unusable import Unusable
 from tests.deliveries import archive, delivered
-from tests.unit.classroom.test_class_report import graded, hand_in
+from tests.unit.classroom.test_class_report import graded
 
 
 def kernel(lab_id, mark=""):
@@ -478,15 +477,6 @@ def test_answers_count_wherever_the_kernel_lies(tmp_path, files):
     ann, _ = collect(delivered(tmp_path / "class", both), tmp_path / "w").hand_ins
     assert work_of(ann) == "a"
     assert answers_for(ann.path, ["w8a8"])["w8a8"].numbers["w8a8_bytes"] == 12
-
-
-def test_a_hand_in_that_does_not_count_and_has_another_lab_is_told():
-    first, other = graded(hand_in(place="a")), graded(hand_in(hours=1, place="b"), points=40.0)
-    other = replace(other, report=replace(other.report, labs={"dds": other.report.labs["w8a8"]}))
-    (one,) = standings([first, other], Rules("best"))
-    assert "b does not count, and has dds, which a has not" in one.review
-    (same,) = standings([first, graded(hand_in(hours=1, place="b"), points=40.0)], Rules("best"))
-    assert not any("does not count" in text for text in same.review)
 
 
 @pytest.mark.parametrize(("second", "asked"), [(C, True), (A, False)])
