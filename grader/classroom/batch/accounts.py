@@ -12,7 +12,16 @@ from typing import Literal, get_args
 
 from grader.authoring.bundle import OWN
 from grader.classroom.batch.begun import begun_in, is_work, kernels_in
-from grader.classroom.batch.folders import PLACES, ROOT, are_alike, is_archive, is_given_out, may_be_work, why_unread
+from grader.classroom.batch.folders import (
+    PLACES,
+    ROOT,
+    are_alike,
+    is_archive,
+    is_closed_archive,
+    is_given_out,
+    may_be_work,
+    why_unread,
+)
 from grader.classroom.batch.hand_in import HandIn
 from grader.classroom.batch.platforms import named
 from grader.classroom.batch.standing import Graded, Standing
@@ -104,7 +113,8 @@ def with_unread_named(hand_ins: Sequence[HandIn], came: Iterable[Came]) -> list[
             reported = hand_in.refused or hand_in.failed or path in hand_in.taken or path in hand_in.left
             # what is there instead of sources has been told
             opened = is_source(path) or is_archive(path) or hand_in.taken
-            if opened and not reported and not (hand_in.platform == "clone" and _is_no_work(path, hand_in)):
+            no_work = hand_in.platform == "clone" and is_source(path) and _is_no_work(path, hand_in)
+            if opened and not reported and not no_work:
                 why = why_unread(path, others=bool(hand_in.taken))
                 unread[hand_in.key][path] = f"{one.name} was not read: {why}"
     found = []
@@ -126,7 +136,8 @@ def with_ungraded_named(came: Iterable[Came], graded: Iterable[Graded], labs: It
     has to be there still. labs: those that were asked for."""
     graded, asked = list(graded), {get_lab(lab_id).kernel for lab_id in labs}
     claims, read = Claims([one.hand_in for one in graded]), {one.hand_in.key: one.files for one in graded}
-    unread = {one.hand_in.key: _unread(one) for one in graded}
+    unread = {one.hand_in.key: one.unread for one in graded}
+    refused = {one.hand_in.key: _refused(one) for one in graded}
     found = []
     for one in came:
         if one.path is None:
@@ -138,12 +149,15 @@ def with_ungraded_named(came: Iterable[Came], graded: Iterable[Graded], labs: It
             continue
         owners = [hand_in for hand_in in owners if one.path in hand_in.taken]
         instead = _instead(one.path, [read[owner.key] for owner in owners], asked)
-        why = next((text for owner in owners for text in unread[owner.key] if _is_about(text, one.path, owner)), "")
-        found.append(replace(one, instead=("not graded", why) if why else instead))
+        whys = [text for owner in owners for text in refused[owner.key] if _is_about(text, one.path, owner)]
+        whys += [why for owner in owners for name, why in unread[owner.key].items() if _is_of(name, one.path, owner)]
+        if whys:
+            instead = "not graded", whys[0].split("\n")[0]
+        found.append(replace(one, instead=instead))
     return found
 
 
-def _unread(graded: Graded) -> list[str]:
+def _refused(graded: Graded) -> list[str]:
     """Why no kernel of a lab was read where one was begun: a file is damaged, say, or two have a kernel of one name."""
     labs = graded.report.labs.items()
     return [
@@ -155,6 +169,11 @@ def _is_about(text: str, path: Path, hand_in: HandIn) -> bool:
     """Whether a sentence on a hand-in is about this file of it: it has no other, or the sentence has one of its names."""
     found = named(path.name)
     return len(hand_in.taken) == 1 or path.name in text or (found is not None and found.file in text)
+
+
+def _is_of(name: str, path: Path, hand_in: HandIn) -> bool:
+    """Whether a file was read under this name: it lies there, or a copy of it does."""
+    return path in (hand_in.path, hand_in.path / name) or are_alike(path, hand_in.path / name)
 
 
 def _instead(path: Path, read: Sequence[Mapping[str, Path]], asked: AbstractSet[str]) -> tuple[Fate, str] | None:
@@ -256,10 +275,11 @@ def _fate(one: Came, hand_in: HandIn, outcomes: Mapping[str, Fate], why_open: Ma
         return "of a system", ""
     if outcome == "not asked for":
         return outcome, ""
-    if one.reason:
-        return "unreadable", one.reason
-    if why := hand_in.refused or hand_in.failed:
-        return ("unreadable", why) if may_be_work(path) else ("left out", NO_SOURCE)
+    why = one.reason or hand_in.left.get(path, "")
+    if one.reason or path in hand_in.unread or is_closed_archive(path):
+        return "unreadable", why or why_unread(path)
+    if not why and may_be_work(path) and (why := hand_in.refused or hand_in.failed):
+        return "unreadable", why
     if untouched:
         return OF_HANDOUT
     outside = f"lies in none of {', '.join(PLACES)}"

@@ -30,6 +30,8 @@ from grader.judging.scoring import refused
 from grader.labs import get_lab
 from grader.model import Device, KernelSource, LabReport, Refusal, Report
 from grader.plain_files import UnreadableFile, in_brief
+from grader.reading import MISSING
+from grader.reading.answers import NO_ANSWERS
 from grader.unusable import Unusable
 
 POLL_SECONDS = 0.25
@@ -317,7 +319,8 @@ def _graded(plan: Plan, read: _Read, works: Mapping[str, _Work]) -> Graded:
         notes = tuple(note for note in hand_in.notes if note not in content.message)  # a refusal may say the same
         review = [*notes, _words_of(content)]
     else:
-        sources = content.submission.labs
+        bonus_labs = [lab_id for lab_id in plan.labs if bonus_only and get_lab(lab_id).bonus]  # all are asked for there
+        sources = {**dict.fromkeys(bonus_labs, MISSING), **content.submission.labs}
         review, notes = [*hand_in.notes, *content.submission.doubts], hand_in.notes + content.submission.notes
     labs: dict[str, LabReport] = {}
     for lab_id, source in sources.items():
@@ -342,8 +345,16 @@ def _graded(plan: Plan, read: _Read, works: Mapping[str, _Work]) -> Graded:
     if isinstance(content, Refusal):
         return Graded(hand_in, whole, tuple(review))
     files = {lab_id: source.path for lab_id, source in sources.items() if source.path is not None}
-    answers = {lab_id: given for lab_id, given in content.answers.items() if get_lab(lab_id).bonus or not bonus_only}
-    return Graded(hand_in, whole, tuple(review), answers, files)
+    answers = {
+        lab_id: one
+        for lab_id, one in content.answers.items()
+        if lab_id in labs or (one.given(lab_id) and not bonus_only)
+    }
+    if hand_in.assignment:  # nbgrader puts the cells back that a student removed
+        answers |= {
+            lab_id: NO_ANSWERS for lab_id in labs.keys() - answers if (hand_in.path / f"{lab_id}.ipynb").is_file()
+        }
+    return Graded(hand_in, whole, tuple(dict.fromkeys(review)), answers, files, content.submission.unread)
 
 
 def without_verdict(lab_id: str, refusal: Refusal, source: KernelSource | None = None, *, gpu: bool) -> LabReport:

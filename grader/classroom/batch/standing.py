@@ -32,13 +32,14 @@ UNANSWERED = "no questions with numbers were handed in, which others have: the m
 @dataclass(frozen=True)
 class Graded:
     """One hand-in with its report; `review` says why a human should look at it, if so. answers: those to each lab's questions.
-    files: where each lab's kernel was read from, graded or refused."""
+    files: where each lab's kernel was read from, graded or refused. unread: the names of files that could not be read, and why."""
 
     hand_in: HandIn
     report: Report
     review: tuple[str, ...] = ()
     answers: Mapping[str, Answers] = field(default_factory=dict)
     files: Mapping[str, Path] = field(default_factory=dict)
+    unread: Mapping[str, str] = field(default_factory=dict)
 
     @cached_property
     def questions(self) -> dict[str, dict[str, MarkedAnswer]]:
@@ -55,9 +56,10 @@ class Graded:
             begun = 0 if lab.status == "not_attempted" else 1 if unread else 2
             found[lab_id, "kernel"] = begun, math.inf if lab.status == "not_graded" else lab.points
         for lab_id, asked in self.questions.items():
-            numbers = self.answers[lab_id].numbers
-            answered = any(numbers.get(f"{lab_id}_{name}") is not None for name in asked)
-            found[lab_id, "questions"] = 2 * answered, sum(one.points for one in asked.values())
+            found[lab_id, "questions"] = (
+                2 * self.answers[lab_id].given(lab_id),
+                sum(one.points for one in asked.values()),
+            )
         return found
 
     @property
