@@ -316,8 +316,10 @@ def _graded(plan: Plan, read: _Read, works: Mapping[str, _Work]) -> Graded:
     if isinstance(content, Refusal):  # nobody began a bonus lab in what cannot be read
         course = [lab_id for lab_id in plan.labs if get_lab(lab_id).bonus == bonus_only]
         sources: Mapping[str, KernelSource | Refusal] = dict.fromkeys(course or plan.labs, content)
-        notes = tuple(note for note in hand_in.notes if note not in content.message)  # a refusal may say the same
-        review = [*notes, _words_of(content)]
+        review, notes = (
+            [*hand_in.notes, _words_of(content)],
+            tuple(n for n in hand_in.notes if n not in content.message),
+        )
     else:
         bonus_labs = [lab_id for lab_id in plan.labs if bonus_only and get_lab(lab_id).bonus]  # all are asked for there
         sources = {**dict.fromkeys(bonus_labs, MISSING), **content.submission.labs}
@@ -343,7 +345,7 @@ def _graded(plan: Plan, read: _Read, works: Mapping[str, _Work]) -> Graded:
             review.append(f"{lab_id}: {_words_of(refusal)}")
     whole = Report(submission=hand_in.place, device=device, seed=None, labs=labs, notes=notes)
     if isinstance(content, Refusal):
-        return Graded(hand_in, whole, tuple(review))
+        return Graded(hand_in, whole, _once(review))
     files = {lab_id: source.path for lab_id, source in sources.items() if source.path is not None}
     answers = {
         lab_id: one
@@ -354,7 +356,12 @@ def _graded(plan: Plan, read: _Read, works: Mapping[str, _Work]) -> Graded:
         answers |= {
             lab_id: NO_ANSWERS for lab_id in labs.keys() - answers if (hand_in.path / f"{lab_id}.ipynb").is_file()
         }
-    return Graded(hand_in, whole, tuple(dict.fromkeys(review)), answers, files, content.submission.unread)
+    return Graded(hand_in, whole, _once(review), answers, files, content.submission.unread)
+
+
+def _once(review: Sequence[str]) -> tuple[str, ...]:
+    """Reasons for a look, without those that another one says too."""
+    return tuple(one for one in dict.fromkeys(review) if not any(one in other and one != other for other in review))
 
 
 def without_verdict(lab_id: str, refusal: Refusal, source: KernelSource | None = None, *, gpu: bool) -> LabReport:

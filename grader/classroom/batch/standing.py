@@ -65,12 +65,10 @@ class Graded:
     @property
     def begun(self) -> str:
         """What is begun in it, for people: "w8a8 and the questions of dds"."""
-        names = [
-            f"{'the questions of ' * (what == 'questions')}{lab_id}"
-            for (lab_id, what), (far, _) in self.pieces.items()
-            if far
-        ]
-        return " and ".join(filter(None, [", ".join(names[:-1]), *names[-1:]])) or "nothing begun"
+        begun = [piece for piece, (far, _) in self.pieces.items() if far == 2]
+        names = [lab_id if what == "kernel" else f"the questions of {lab_id}" for lab_id, what in begun]
+        nothing = "nothing that could be read" if any(far for far, _ in self.pieces.values()) else "nothing begun"
+        return " and ".join(filter(None, [", ".join(names[:-1]), *names[-1:]])) or nothing
 
     def only(self, pieces: Collection[Piece]) -> Self:
         """Itself, with no more than these."""

@@ -87,8 +87,8 @@ class GradeKernels(NbGraderPreprocessor):  # type: ignore[misc]
                 score = cell_score(report.labs[lab_id], part, float(cell.metadata.nbgrader["points"]))
                 cell.outputs = cell_outputs(report, report.labs[lab_id], part, score)
             elif at in questions:
-                (lab_id, question), most = questions[at], float(cell.metadata.nbgrader["points"])
-                score, sentence = answer_score(lab_id, question, answers.get(lab_id, NO_ANSWERS), most)
+                lab_id, most = questions[at][0], float(cell.metadata.nbgrader["points"])
+                score, sentence = answer_score(*questions[at], answers.get(lab_id, NO_ANSWERS), most)
                 cell.outputs = answer_outputs(score, most, sentence)
         return nb, resources
 

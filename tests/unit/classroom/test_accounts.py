@@ -386,3 +386,20 @@ def test_a_file_that_could_not_be_read_is_not_graded_and_needs_a_look(tmp_path, 
     assert rows[broken]["reason"] in "\n".join(one.review)
     (fine,) = rows.keys() - {broken}
     assert rows[fine]["fate"] == "graded"
+
+
+@pytest.mark.usefixtures("without_pictures")
+@pytest.mark.parametrize("layout", LAYOUTS)
+@pytest.mark.parametrize(
+    "held", [{"a.pdf": "x"}, {"work.zip": "junk", "k.rar": "x"}, {"w8a8.ipynb": "{"}, {"a.py": "def f(: x"}, {}, {"w8a8.py": A_STUB}]
+)
+def test_a_reason_is_said_once(tmp_path, layout, held):
+    """In the export of Gradescope, a folder without a source was refused in two sentences that were one."""
+    moodle = "ann_9_assignsubmission_file_/"
+    at = dict(zip(LAYOUTS, ("ann/lab1/", "ann/", "ann_9_1_", moodle, "submission_1/"), strict=True))[layout]
+    files = {f"{at}{name}": text for name, text in held.items()} | {f"{at.replace('ann', 'ben').replace('9', '8')}dds.py": A_STUB}
+    if layout == "gradescope":
+        files |= {"submission_metadata.yml": METADATA, "submission_2/w8a8.py": A_KERNEL}
+    for one in grade_class(delivered(tmp_path / "class", files), tmp_path / "out"):
+        reasons = [reason.split("\n")[0] for reason in one.review]
+        assert not [reason for at, reason in enumerate(reasons) for other in reasons[:at] + reasons[at + 1 :] if reason in other]
