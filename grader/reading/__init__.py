@@ -62,9 +62,7 @@ def read(path: Path, labs: Sequence[Lab], *, all_labs: bool = False) -> Submissi
     allowance = Allowance()
     files, notes = _files(path, [lab.id for lab in labs], allowance)
     single = path.is_file()
-    unread = {file.path.name: why for file in files if (why := file.unreadable or _no_python(file))}
-    # a file that is empty is no loss
-    found, doubts = {}, tuple(why for name, why in unread.items() if single or (path / name).lstat().st_size)
+    found, (unread, doubts) = {}, _unread(files)
     for lab in labs:
         chosen, note = _without_copies(lab, files)
         found[lab.id] = _find(lab, chosen)
@@ -86,6 +84,12 @@ def read(path: Path, labs: Sequence[Lab], *, all_labs: bool = False) -> Submissi
         doubts=doubts,
         unread=unread,
     )
+
+
+def _unread(files: Sequence[_File]) -> tuple[dict[str, str], tuple[str, ...]]:
+    """Of which files nothing could be read, by name, and why; and the reasons that are a loss: an empty file is none."""
+    whys = [(file, why) for file in files if (why := file.unreadable or _no_python(file))]
+    return {file.path.name: why for file, why in whys}, tuple(why for file, why in whys if file.path.lstat().st_size)
 
 
 def _no_python(file: _File) -> str:

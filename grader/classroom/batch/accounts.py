@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -149,8 +149,7 @@ def with_ungraded_named(came: Iterable[Came], graded: Iterable[Graded], labs: It
             continue
         owners = [hand_in for hand_in in owners if one.path in hand_in.taken]
         instead = _instead(one.path, [read[owner.key] for owner in owners], asked)
-        whys = [text for owner in owners for text in refused[owner.key] if _is_about(text, one.path, owner)]
-        whys += [why for owner in owners for name, why in unread[owner.key].items() if _is_of(name, one.path, owner)]
+        whys = [why for owner in owners for why in _whys(one.path, owner, refused[owner.key], unread[owner.key])]
         if whys:
             instead = "not graded", whys[0].split("\n")[0]
         found.append(replace(one, instead=instead))
@@ -169,6 +168,12 @@ def _is_about(text: str, path: Path, hand_in: HandIn) -> bool:
     """Whether a sentence on a hand-in is about this file of it: it has no other, or the sentence has one of its names."""
     found = named(path.name)
     return len(hand_in.taken) == 1 or path.name in text or (found is not None and found.file in text)
+
+
+def _whys(path: Path, hand_in: HandIn, refused: Sequence[str], unread: Mapping[str, str]) -> Iterator[str]:
+    """Why nothing of a file is graded: its kernel was refused, or it could not be read."""
+    yield from (text for text in refused if _is_about(text, path, hand_in))
+    yield from (why for name, why in unread.items() if _is_of(name, path, hand_in))
 
 
 def _is_of(name: str, path: Path, hand_in: HandIn) -> bool:
@@ -275,15 +280,19 @@ def _fate(one: Came, hand_in: HandIn, outcomes: Mapping[str, Fate], why_open: Ma
         return "of a system", ""
     if outcome == "not asked for":
         return outcome, ""
+    return OF_HANDOUT if untouched and not is_closed_archive(path) else _left_out(one, hand_in)
+
+
+def _left_out(one: Came, hand_in: HandIn) -> tuple[Fate, str]:
+    """What became of a file of a hand-in that is none of those that are graded, and why."""
+    path = one.path or Path()
     why = one.reason or hand_in.left.get(path, "")
     if one.reason or path in hand_in.unread or is_closed_archive(path):
         return "unreadable", why or why_unread(path)
-    if not why and may_be_work(path) and (why := hand_in.refused or hand_in.failed):
-        return "unreadable", why
-    if untouched:
-        return OF_HANDOUT
-    outside = f"lies in none of {', '.join(PLACES)}"
-    return "left out", hand_in.left.get(path) or (outside if clone and is_source(path) else NO_SOURCE)
+    if not why and may_be_work(path) and (refused := hand_in.refused or hand_in.failed):
+        return "unreadable", refused
+    outside = hand_in.platform == "clone" and is_source(path)
+    return "left out", why or (f"lies in none of {', '.join(PLACES)}" if outside else NO_SOURCE)
 
 
 def _is_no_work(path: Path, hand_in: HandIn) -> bool:

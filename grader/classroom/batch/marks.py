@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 from typing import Literal
 
@@ -60,6 +60,13 @@ class Earned:
     questions: float | None = None
     questions_possible: float = 0.0
 
+    def after(self, share: float) -> Earned:
+        """What lateness leaves of it."""
+        points, bonus, questions = (
+            None if one is None else share * one for one in (self.points, self.bonus, self.questions)
+        )
+        return replace(self, points=points, bonus=bonus, questions=questions)
+
 
 @dataclass(frozen=True)
 class CourseMark(Earned):
@@ -99,36 +106,43 @@ def mark(counting: Sequence[tuple[HandIn, Earned]], rules: Rules, person: Person
     """The mark of what counts for one student: hand-ins, and what was earned by that which counts of each. Each loses its own lateness."""
     days = [rules.days_late(hand_in, person) for hand_in, _ in counting]
     shares = [rules.share(late) for late in days]
-    override = person.override if person else None
+    full, override = [1.0] * len(shares), person.override if person else None
     times = [hand_in.submitted for hand_in, _ in counting if hand_in.submitted]
 
-    def after(parts: Sequence[float | None]) -> float | None:
-        """The sum after lateness; None where a part has no verdict."""
-        known = [part for part in parts if part is not None]
-        return (
-            sum(share * part for share, part in zip(shares, known, strict=True)) if len(known) == len(parts) else None
-        )
-
-    results = [one for _, one in counting]
-    points = after([one.points for one in results])
-    gradable = sum(one.gradable for one in results)
-    asked = any(one.questions is not None for one in results)
+    before, after = (
+        _sum([one.after(share) for share, (_, one) in zip(some, counting, strict=True)]) for some in (full, shares)
+    )
     return CourseMark(
-        points=points if override is None else override,
-        earned=None if points is None else sum(one.points or 0.0 for one in results),
-        possible=gradable if rules.out_of == "gradable" else sum(one.possible for one in results),
-        gradable=gradable,
+        points=after.points if override is None else override,
+        earned=before.points,
+        possible=before.gradable if rules.out_of == "gradable" else before.possible,
+        gradable=before.gradable,
         days_late=max((late for late in days if late is not None), default=None),
         late=tuple((late, 100 * (1 - share)) for late, share in zip(days, shares, strict=True)),
         extension_days=person.extension_days if person else 0.0,
         handed_in=(person.handed_in if person else None) or max(times, default=None),
-        bonus=after([one.bonus for one in results]),
-        bonus_possible=sum(one.bonus_possible for one in results),
-        questions=after([one.questions or 0.0 for one in results]) if asked else None,
-        questions_possible=sum(one.questions_possible for one in results),
+        bonus=after.bonus,
+        bonus_possible=before.bonus_possible,
+        questions=after.questions,
+        questions_possible=before.questions_possible,
         override=override,
         reason=person.reason if person else "",
         out_of=rules.out_of,
+    )
+
+
+def _sum(parts: Sequence[Earned]) -> Earned:
+    """All of it: without a verdict where a part has none, and without questions where none has any."""
+    points, bonus = [one.points for one in parts], [one.bonus for one in parts]
+    questions = [one.questions for one in parts if one.questions is not None]
+    return Earned(
+        points=None if None in points else sum(one or 0.0 for one in points),
+        possible=sum(one.possible for one in parts),
+        gradable=sum(one.gradable for one in parts),
+        bonus=None if None in bonus else sum(one or 0.0 for one in bonus),
+        bonus_possible=sum(one.bonus_possible for one in parts),
+        questions=sum(questions) if questions else None,
+        questions_possible=sum(one.questions_possible for one in parts),
     )
 
 

@@ -137,8 +137,8 @@ def _counted(standing: Standing) -> Iterator[str]:
     if len(counting) > 1:
         for one, late in zip(counting, mark.late, strict=True):
             at = (standing.person.handed_in if standing.person else None) or one.hand_in.submitted
-            told = [f"{one.hand_in.place} counts for {one.begun}", _when(at) if at else "", lateness(*late)]
-            yield ", ".join(filter(None, told)) + "."
+            parts = [f"{one.hand_in.place} counts for {one.begun}", _when(at) if at else "", lateness(*late)]
+            yield ", ".join(filter(None, parts)) + "."
         return
     if standing.others:
         yield f"Of {standing.attempts} hand-ins {counting[0].hand_in.place} counts."

@@ -212,7 +212,7 @@ BROKEN = {
     "another config's tile is right in most cases": (
         FIRST, 'triton.Config({"BLOCK_M": 64, "BLOCK_N": 64, "BLOCK_K": 32}),' + FIRST, ".* elements of Y are wrong"),
     "a case whose rows of Y do not follow each other": ("[:, None] * stride_ym", "[:, None] * N", ".*outside y_ptr"),
-}  # fmt: skip
+}
 
 
 @pytest.mark.slow
