@@ -98,13 +98,14 @@ class Refusal:
 @dataclass(frozen=True)
 class Submission:
     """What was handed in: for every requested lab, a kernel's source or the reason why there is none. doubts: those of the notes that
-    say which of several kernels was taken."""
+    say which of several kernels was taken, or what could not be read. unread: the names of files of which nothing could, and why."""
 
     name: str
     path: Path
     labs: Mapping[str, KernelSource | Refusal]
     notes: tuple[str, ...] = ()
     doubts: tuple[str, ...] = ()
+    unread: Mapping[str, str] = field(default_factory=dict)
 
 
 # ---------------------------------------------------------------- labs

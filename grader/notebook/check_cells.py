@@ -6,19 +6,17 @@ The code is what the notebook has run so far, read and graded by the same road a
 from __future__ import annotations
 
 from dataclasses import replace
-from pathlib import Path
 
-from grader.building import BinaryCache, BuildOptions, describe, made_module, own_folder
+from grader.building import BuildOptions, describe, made_module
 from grader.compile_errors.excerpt import NEXT
 from grader.exercises import steps_of
 from grader.labs import Lab
 from grader.labs.problems import make_problem
-from grader.model import KernelSource, Refusal, Report, Submission
+from grader.model import KernelSource, Refusal
 from grader.notebook import tries
 from grader.notebook.cells import (
     NotYet,
     Output,
-    chosen_device,
     display,
     executed_kernel,
     grading_by_nbgrader,
@@ -27,10 +25,10 @@ from grader.notebook.cells import (
     notes,
     sentence,
 )
+from grader.notebook.graded import SEED, graded_before, graded_kernel
 from grader.notebook.harness import StepAnswer
 from grader.notebook.speeding import check_speed_step
 from grader.notebook.step_values import grids, printed, step_answer
-from grader.pipeline.grading import GradeOptions, grade_submission
 from grader.reading import read_step
 from grader.reporting import drawings, pictures
 from grader.reporting.compact import Remark, marked, remarks_on
@@ -42,8 +40,6 @@ OUTSIDE = (
     "The check above says where this kernel accesses memory that it may not. Launched here it could end this notebook's Python: "
     "fix it, run its cell and the check, then run this cell again."
 )
-SEED = 20
-"""Of the inputs while one works: the same kernel is told the same every time. Graded work meets others."""
 
 
 def check(notebook: str, *, step: str | None = None, speed: str | None = None) -> float | None:
@@ -57,12 +53,11 @@ def check(notebook: str, *, step: str | None = None, speed: str | None = None) -
         return None
     if speed is not None:
         if not grading_by_nbgrader():
-            lab, report = lab_named(notebook), _reports.get(notebook)
-            check_speed_step(lab, speed, None if report is None else report.labs[lab.id])
+            check_speed_step(lab_named(notebook), speed)
         return None
     lab = lab_named(notebook)
     output = Output()
-    report = _graded(lab, output)
+    report = graded_kernel(lab, executed_kernel(lab), output)
     graded = report.labs[lab.id]
     points, most = graded.correctness_points, graded.correctness_max
     maps = [pictures.error_map(errors) for errors in graded.error_maps[:2]]
@@ -85,13 +80,8 @@ def needs(notebook: str, step: str | None = None, *, right: bool = True) -> None
     wrong: raises NotYet where there is none to launch, and where `check` has seen it access memory that it may not.
     """
     if step is None:
-        source, known = executed_kernel(lab_named(notebook)), _reports.get(notebook)
-        checked = known.labs[notebook] if known else None
-        if (
-            checked
-            and checked.source == source
-            and any(one.kind == "memory" and one.status == "failed" for one in checked.tests)
-        ):
+        known = graded_before(notebook, executed_kernel(lab_named(notebook)))
+        if known and any(one.kind == "memory" and one.status == "failed" for one in known.labs[notebook].tests):
             raise NotYet(OUTSIDE)
         return
     wanted = steps_of(notebook)[step]
@@ -110,7 +100,7 @@ def check_speed(lab_id: str) -> float | None:
     """
     lab = lab_named(lab_id)
     output = Output()
-    report = _graded(lab, output)
+    report = graded_kernel(lab, executed_kernel(lab), output)
     graded = report.labs[lab.id]
     timed = [test for test in graded.tests if test.kind == "speed"]
     if graded.speed_status == "skipped":
@@ -163,27 +153,3 @@ def _prints(lab: Lab, source: KernelSource | None) -> tuple[str, ...]:
     problems = {case.name: make_problem(lab, case, SEED)}
     (outcome,) = interpret(lab, source, replace(bundle, made=made), problems, [(case.name, 0)], InterpretOptions(1))
     return outcome.printed
-
-
-_reports: dict[str, Report] = {}
-"""The last report of each lab; its source says whether it still holds."""
-
-
-def _graded(lab: Lab, output: Output) -> Report:
-    """The lab's report, from before when the kernel has not changed since. Raises NotYet when there is no kernel."""
-    source = executed_kernel(lab)
-    known = _reports.get(lab.id)
-    if known is not None and known.labs[lab.id].source == source:
-        return known
-    cache = None if grading_by_nbgrader() else BinaryCache(own_folder())
-    options = GradeOptions(chosen_device()[0], seed=SEED, cache=cache)
-    submission = Submission(f"{lab.id} in this notebook", Path.cwd(), {lab.id: source})
-    try:
-        report = grade_submission(submission, [lab], options, output.progress)
-        if report.labs[lab.id].status != "graded":
-            raise NotYet(sentence(report.labs[lab.id].message))
-    except BaseException:
-        output.clear()
-        raise
-    _reports[lab.id] = report
-    return report

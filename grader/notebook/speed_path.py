@@ -65,8 +65,6 @@ class SpeedPath:
     lab: Lab
     source: KernelSource
     jobs: int
-    right: bool = False
-    """Whether this very kernel was graded and is right, so that no case need be run again."""
     _bundle: KernelBundle | None = None
     _traffic: dict[tuple[str, int], Traffic | Uncounted] = field(default_factory=dict)
     _wrong: dict[int, str] = field(default_factory=dict)
@@ -92,7 +90,7 @@ class SpeedPath:
                 break
         assert best is not None
         met, candidate, results = best
-        wrong = "" if self.right else self._wrong_with(candidate.config.index)
+        wrong = self._wrong_with(candidate.config.index)
         candidate, why = self._with(step, candidate, step.quantity.needs)
         found = why or value(step.quantity.of, candidate)
         if isinstance(found, str) and all(one.ok for one in results):

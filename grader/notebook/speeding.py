@@ -6,7 +6,7 @@ import os
 
 from grader.labs import Lab, speed_steps_of
 from grader.labs.speed_step import SpeedStep, shown
-from grader.model import KernelSource, LabReport, Refusal
+from grader.model import KernelSource, Refusal, Report
 from grader.notebook import tries
 from grader.notebook.cells import (
     NotYet,
@@ -19,6 +19,7 @@ from grader.notebook.cells import (
     notes,
     sentence,
 )
+from grader.notebook.graded import graded_before, graded_kernel
 from grader.notebook.predicting import expect, is_number, plain, record_found, stories
 from grader.notebook.speed_path import Guess, SpeedAnswer, SpeedPath
 from grader.reporting.compact import Remark, marked
@@ -76,8 +77,8 @@ def _speed_step(lab: Lab, name: str) -> SpeedStep:
     return steps[name]
 
 
-def check_speed_step(lab: Lab, name: str, report: LabReport | None) -> None:
-    """Shows how a step towards speed stands. report: of the lab when it was last graded, which counts if the kernel is the same.
+def check_speed_step(lab: Lab, name: str) -> None:
+    """Shows how a step towards speed stands; it is done only by a kernel with which check(LAB) finds nothing wrong.
 
     Raises NotYet without a prediction of a step that the kernel has not taken yet, and for a kernel that is not right.
     """
@@ -88,21 +89,20 @@ def check_speed_step(lab: Lab, name: str, report: LabReport | None) -> None:
             return
         raise NotYet(f'Predict first, with predict("{lab.id}", "{name}", your number): {step.question}')
     source = executed_kernel(lab)
-    graded = report if report is not None and report.source == source else None
-    if graded is not None and graded.correctness_points < graded.correctness_max:
-        raise NotYet(f'Correct first, then fast: make check("{lab.id}") pass first.')
-    path = _path(lab, source)
-    path.right = graded is not None
-    output = Output()
+    known = graded_before(lab.id, source)
+    _require_right(lab, known)
+    path, output = _path(lab, source), Output()
     output.show(Inline([Remark(f"looking at {name} ...", "dim")]))
     try:
         answer = path.check(step)
         if isinstance(answer, Refusal):
             raise NotYet(sentence(answer.message))
+        if answer.ok:
+            _require_right(lab, known := graded_kernel(lab, source, output))
     except BaseException:
         output.clear()
         raise
-    times = {test.name: test.metrics.get("ratio") for test in graded.tests} if graded else {}
+    times = {test.name: test.metrics.get("ratio") for test in known.labs[lab.id].tests} if known else {}
     ratio = times.get(step.case)
     clock = [_clock(lab, step, ratio)] if isinstance(ratio, float) else []
     standing = _standing(lab, path) if answer.ok else []
@@ -115,6 +115,14 @@ def check_speed_step(lab: Lab, name: str, report: LabReport | None) -> None:
         raise NotYet(f'Correct first, then fast: {answer.wrong}. check("{lab.id}") says more.')
 
 
+def _require_right(lab: Lab, known: Report | None) -> None:
+    """Raises NotYet where check(LAB) finds something wrong: with a case, an access, or a config that does not build."""
+    for test in known.labs[lab.id].tests if known else ():
+        if test.kind != "speed" and test.status in ("failed", "error"):
+            wrong = test.message.split("\n")[0]
+            raise NotYet(f'Correct first, then fast: {test.name}: {wrong}. check("{lab.id}") says more.')
+
+
 def _path(lab: Lab, source: KernelSource) -> SpeedPath:
     if lab.id not in _paths or _paths[lab.id].source != source:
         _paths[lab.id] = SpeedPath(lab, source, len(os.sched_getaffinity(0)))
@@ -124,10 +132,15 @@ def _path(lab: Lab, source: KernelSource) -> SpeedPath:
 def _taken_already(lab: Lab, step: SpeedStep) -> bool:
     """Whether the kernel, as its cells were run, has taken the step; it is said then."""
     try:
-        answer = _path(lab, executed_kernel(lab)).check(step)
-    except NotYet:  # no notebook runs, or no kernel is there
-        return False
-    if isinstance(answer, Refusal) or not answer.ok:
+        source = executed_kernel(lab)
+        answer = _path(lab, source).check(step)
+        if isinstance(answer, Refusal) or not answer.ok:
+            return False
+        output = Output()
+        report = graded_kernel(lab, source, output)
+        output.clear()
+        _require_right(lab, report)
+    except NotYet:  # no notebook runs, or no kernel is there, or it is wrong
         return False
     display([marked("passed", f"{step.name}: already done, nothing to predict. {step.right} [{answer.config}]")])
     return True

@@ -35,6 +35,11 @@ MAX_FOLDERS = 5
 PRUNED = "{}: prune_configs_by is not asked; every config has to be right for every size"
 
 
+MISSING = Refusal(
+    "not_attempted", "no file here defines this lab's kernel; start from the stub in notebooks/ or assignment/"
+)
+
+
 class UnusablePath(Unusable):
     """A path that cannot be a submission at all; the message is one sentence."""
 
@@ -57,7 +62,7 @@ def read(path: Path, labs: Sequence[Lab], *, all_labs: bool = False) -> Submissi
     allowance = Allowance()
     files, notes = _files(path, [lab.id for lab in labs], allowance)
     single = path.is_file()
-    found, doubts = {}, tuple[str, ...]()
+    found, (unread, doubts) = {}, _unread(files)
     for lab in labs:
         chosen, note = _without_copies(lab, files)
         found[lab.id] = _find(lab, chosen)
@@ -70,18 +75,26 @@ def read(path: Path, labs: Sequence[Lab], *, all_labs: bool = False) -> Submissi
     if single and not all_labs:
         found = {lab_id: result for lab_id, result in found.items() if result is not None} or found
     found = {lab.id: found[lab.id] for lab in labs if lab.id in found and not _left_out(lab, labs, found[lab.id])}
-    missing = Refusal(
-        "not_attempted", "no file here defines this lab's kernel; start from the stub in notebooks/ or assignment/"
-    )
-    if single:
-        missing = _no_kernel(files[0], labs)
+    missing = _no_kernel(files[0], labs) if single else MISSING
     return Submission(
         name=path.name,
         path=path,
         labs={lab_id: result if result is not None else missing for lab_id, result in found.items()},
         notes=notes,
         doubts=doubts,
+        unread=unread,
     )
+
+
+def _unread(files: Sequence[_File]) -> tuple[dict[str, str], tuple[str, ...]]:
+    """Of which files nothing could be read, by name, and why; and the reasons that are a loss: an empty file is none."""
+    whys = [(file, why) for file in files if (why := file.unreadable or _no_python(file))]
+    return {file.path.name: why for file, why in whys}, tuple(why for file, why in whys if file.path.lstat().st_size)
+
+
+def _no_python(file: _File) -> str:
+    """Why no cell of a file is Python; "" where one is."""
+    return "" if any(cell.tree is not None for cell in file.cells) else next((cell.error for cell in file.cells), "")
 
 
 def _notes_on(kernel: KernelSource) -> tuple[str, str]:

@@ -41,13 +41,20 @@ class Answers:
     student: str
     numbers: Mapping[str, float | Unclear | None]
 
+    def given(self, lab_id: str) -> bool:
+        """Whether a question of a lab has an answer."""
+        return any(self.numbers.get(f"{lab_id}_{name}") is not None for name in questions_of(lab_id))
+
+
+NO_ANSWERS = Answers("", {})
+
 
 def answers_in(path: Path, allowance: Allowance | None = None) -> Answers:
     """The answers in a notebook or .py; none in a file that cannot be read, or not within the allowance of its hand-in."""
     try:
         return _answers(read_cells(path, allowance))
     except UnreadableFile:
-        return Answers("", {})
+        return NO_ANSWERS
 
 
 def answers_for(path: Path, lab_ids: Iterable[str]) -> dict[str, Answers]:

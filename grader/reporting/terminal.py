@@ -179,7 +179,7 @@ def total(report: Report) -> str:
     """The points of the course, and those of bonus labs where there are any."""
     parts = [f"{number(report.points)} of {number(report.max_points)} points"] if report.max_points else []
     parts += [f"{number(report.bonus_points)} of {number(report.bonus_max)} bonus points"] if report.bonus_max else []
-    return " and ".join(parts) or "0 of 0 points"
+    return " and ".join(parts) or "no lab to grade"
 
 
 def _total(report: Report) -> RenderableType:

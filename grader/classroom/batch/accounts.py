@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -12,7 +12,16 @@ from typing import Literal, get_args
 
 from grader.authoring.bundle import OWN
 from grader.classroom.batch.begun import begun_in, is_work, kernels_in
-from grader.classroom.batch.folders import PLACES, ROOT, are_alike, is_archive, is_given_out, may_be_work, why_unread
+from grader.classroom.batch.folders import (
+    PLACES,
+    ROOT,
+    are_alike,
+    is_archive,
+    is_closed_archive,
+    is_given_out,
+    may_be_work,
+    why_unread,
+)
 from grader.classroom.batch.hand_in import HandIn
 from grader.classroom.batch.platforms import named
 from grader.classroom.batch.standing import Graded, Standing
@@ -104,7 +113,8 @@ def with_unread_named(hand_ins: Sequence[HandIn], came: Iterable[Came]) -> list[
             reported = hand_in.refused or hand_in.failed or path in hand_in.taken or path in hand_in.left
             # what is there instead of sources has been told
             opened = is_source(path) or is_archive(path) or hand_in.taken
-            if opened and not reported and not (hand_in.platform == "clone" and _is_no_work(path, hand_in)):
+            no_work = hand_in.platform == "clone" and is_source(path) and _is_no_work(path, hand_in)
+            if opened and not reported and not no_work:
                 why = why_unread(path, others=bool(hand_in.taken))
                 unread[hand_in.key][path] = f"{one.name} was not read: {why}"
     found = []
@@ -126,7 +136,8 @@ def with_ungraded_named(came: Iterable[Came], graded: Iterable[Graded], labs: It
     has to be there still. labs: those that were asked for."""
     graded, asked = list(graded), {get_lab(lab_id).kernel for lab_id in labs}
     claims, read = Claims([one.hand_in for one in graded]), {one.hand_in.key: one.files for one in graded}
-    unread = {one.hand_in.key: _unread(one) for one in graded}
+    unread = {one.hand_in.key: one.unread for one in graded}
+    refused = {one.hand_in.key: _refused(one) for one in graded}
     found = []
     for one in came:
         if one.path is None:
@@ -138,12 +149,14 @@ def with_ungraded_named(came: Iterable[Came], graded: Iterable[Graded], labs: It
             continue
         owners = [hand_in for hand_in in owners if one.path in hand_in.taken]
         instead = _instead(one.path, [read[owner.key] for owner in owners], asked)
-        why = next((text for owner in owners for text in unread[owner.key] if _is_about(text, one.path, owner)), "")
-        found.append(replace(one, instead=("not graded", why) if why else instead))
+        whys = [why for owner in owners for why in _whys(one.path, owner, refused[owner.key], unread[owner.key])]
+        if whys:
+            instead = "not graded", whys[0].split("\n")[0]
+        found.append(replace(one, instead=instead))
     return found
 
 
-def _unread(graded: Graded) -> list[str]:
+def _refused(graded: Graded) -> list[str]:
     """Why no kernel of a lab was read where one was begun: a file is damaged, say, or two have a kernel of one name."""
     labs = graded.report.labs.items()
     return [
@@ -155,6 +168,17 @@ def _is_about(text: str, path: Path, hand_in: HandIn) -> bool:
     """Whether a sentence on a hand-in is about this file of it: it has no other, or the sentence has one of its names."""
     found = named(path.name)
     return len(hand_in.taken) == 1 or path.name in text or (found is not None and found.file in text)
+
+
+def _whys(path: Path, hand_in: HandIn, refused: Sequence[str], unread: Mapping[str, str]) -> Iterator[str]:
+    """Why nothing of a file is graded: its kernel was refused, or it could not be read."""
+    yield from (text for text in refused if _is_about(text, path, hand_in))
+    yield from (why for name, why in unread.items() if _is_of(name, path, hand_in))
+
+
+def _is_of(name: str, path: Path, hand_in: HandIn) -> bool:
+    """Whether a file was read under this name: it lies there, or a copy of it does."""
+    return path in (hand_in.path, hand_in.path / name) or are_alike(path, hand_in.path / name)
 
 
 def _instead(path: Path, read: Sequence[Mapping[str, Path]], asked: AbstractSet[str]) -> tuple[Fate, str] | None:
@@ -181,11 +205,11 @@ def account(came: Iterable[Came], hand_ins: Sequence[HandIn], standings: Sequenc
     """What became of every file. hand_ins: all that came in, those too that were not asked for."""
     claims, found, why_open = Claims(hand_ins), [], dict[str, str]()
     outcomes: dict[str, Fate] = {other.hand_in.key: "superseded" for one in standings for other in one.others}
-    for standing in standings:
-        counts = standing.graded
-        outcomes[counts.hand_in.key] = "not graded" if counts.earned.points is None else "graded"
+    counting = {one.hand_in.key: one for standing in standings for one in standing.counting}
+    for key, counts in counting.items():
+        outcomes[key] = "not graded" if counts.earned.points is None else "graded"
         open_labs = (lab.message.split("\n")[0] for lab in counts.report.labs.values() if lab.status == "not_graded")
-        why_open[counts.hand_in.key] = next(open_labs, NO_VERDICT)
+        why_open[key] = next(open_labs, NO_VERDICT)
     for one in came:
         owners = [] if one.path in claims.read else claims.owners(one.path)
         fates = [(owner.student, *_fate(one, owner, outcomes, why_open)) for owner in owners] or [
@@ -195,6 +219,8 @@ def account(came: Iterable[Came], hand_ins: Sequence[HandIn], standings: Sequenc
         student = ", ".join(dict.fromkeys(who for who, _, _ in fates))
         if fate == "graded" and one.instead:
             fate, reason = one.instead
+        if fate == "graded" and all(_replaced(one.path, counting.get(owner.key)) for owner in owners):
+            fate, reason = "superseded", "its kernel is taken from another hand-in"
         found.append(Accounted(one.name, fate, student, reason))
     return found
 
@@ -205,6 +231,12 @@ def tally(found: Sequence[Accounted]) -> str:
     return f"{len(found)} {'file' if len(found) == 1 else 'files'}: " + ", ".join(
         f"{counts[fate]} {fate}" for fate in FATES if counts[fate]
     )
+
+
+def _replaced(path: Path | None, counting: Graded | None) -> bool:
+    """Whether a file has kernels, and those of another hand-in count in place of all of them; answers may count all the same."""
+    own = {lab_id for lab_id, file in counting.files.items() if file == path} if counting else set[str]()
+    return bool(counting and own and own.isdisjoint(counting.report.labs) and not counting.answers)
 
 
 class Claims:
@@ -248,14 +280,19 @@ def _fate(one: Came, hand_in: HandIn, outcomes: Mapping[str, Fate], why_open: Ma
         return "of a system", ""
     if outcome == "not asked for":
         return outcome, ""
-    if one.reason:
-        return "unreadable", one.reason
-    if why := hand_in.refused or hand_in.failed:
-        return ("unreadable", why) if may_be_work(path) else ("left out", NO_SOURCE)
-    if untouched:
-        return OF_HANDOUT
-    outside = f"lies in none of {', '.join(PLACES)}"
-    return "left out", hand_in.left.get(path) or (outside if clone and is_source(path) else NO_SOURCE)
+    return OF_HANDOUT if untouched and not is_closed_archive(path) else _left_out(one, hand_in)
+
+
+def _left_out(one: Came, hand_in: HandIn) -> tuple[Fate, str]:
+    """What became of a file of a hand-in that is none of those that are graded, and why."""
+    path = one.path or Path()
+    why = one.reason or hand_in.left.get(path, "")
+    if one.reason or path in hand_in.unread or is_closed_archive(path):
+        return "unreadable", why or why_unread(path)
+    if not why and may_be_work(path) and (refused := hand_in.refused or hand_in.failed):
+        return "unreadable", refused
+    outside = hand_in.platform == "clone" and is_source(path)
+    return "left out", why or (f"lies in none of {', '.join(PLACES)}" if outside else NO_SOURCE)
 
 
 def _is_no_work(path: Path, hand_in: HandIn) -> bool:

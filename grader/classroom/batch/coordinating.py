@@ -30,6 +30,8 @@ from grader.judging.scoring import refused
 from grader.labs import get_lab
 from grader.model import Device, KernelSource, LabReport, Refusal, Report
 from grader.plain_files import UnreadableFile, in_brief
+from grader.reading import MISSING
+from grader.reading.answers import NO_ANSWERS, Answers
 from grader.unusable import Unusable
 
 POLL_SECONDS = 0.25
@@ -311,12 +313,13 @@ def _graded(plan: Plan, read: _Read, works: Mapping[str, _Work]) -> Graded:
     """A hand-in's report, put together from the verdicts of its kernels."""
     hand_in, content, device = read.hand_in, read.content, plan.setup.device
     bonus_only, gpu = hand_in.assignment.endswith(BONUS), device.kind == "cuda"
-    if isinstance(content, Refusal):  # nobody began a bonus lab in what cannot be read
-        course = [lab_id for lab_id in plan.labs if get_lab(lab_id).bonus == bonus_only]
-        sources: Mapping[str, KernelSource | Refusal] = dict.fromkeys(course or plan.labs, content)
-        review, notes = [*hand_in.notes, _words_of(content)], hand_in.notes
+    sources = _sources(plan.labs, content, bonus_only=bonus_only)
+    if isinstance(content, Refusal):
+        review, notes = (
+            [*hand_in.notes, _words_of(content)],
+            tuple(n for n in hand_in.notes if n not in content.message),
+        )
     else:
-        sources = content.submission.labs
         review, notes = [*hand_in.notes, *content.submission.doubts], hand_in.notes + content.submission.notes
     labs: dict[str, LabReport] = {}
     for lab_id, source in sources.items():
@@ -339,9 +342,34 @@ def _graded(plan: Plan, read: _Read, works: Mapping[str, _Work]) -> Graded:
             review.append(f"{lab_id}: {_words_of(refusal)}")
     whole = Report(submission=hand_in.place, device=device, seed=None, labs=labs, notes=notes)
     if isinstance(content, Refusal):
-        return Graded(hand_in, whole, tuple(review))
+        return Graded(hand_in, whole, _once(review))
     files = {lab_id: source.path for lab_id, source in sources.items() if source.path is not None}
-    return Graded(hand_in, whole, tuple(review), content.answers, files)
+    answers = _answers_that_count(hand_in, content, labs)
+    return Graded(hand_in, whole, _once(review), answers, files, content.submission.unread)
+
+
+def _sources(
+    lab_ids: Sequence[str], content: Content | Refusal, *, bonus_only: bool
+) -> Mapping[str, KernelSource | Refusal]:
+    """Of each lab that is asked for the kernel, or why there is none: of bonus labs where one was begun, or all are asked for."""
+    asked = [lab_id for lab_id in lab_ids if get_lab(lab_id).bonus == bonus_only]
+    if isinstance(content, Refusal):  # nobody began a bonus lab in what cannot be read
+        return dict.fromkeys(asked or lab_ids, content)
+    return {**dict.fromkeys(asked if bonus_only else (), MISSING), **content.submission.labs}
+
+
+def _answers_that_count(hand_in: HandIn, content: Content, labs: Mapping[str, LabReport]) -> dict[str, Answers]:
+    """The answers to the questions of an assignment's labs, and of bonus labs of which only the questions were begun."""
+    others = not hand_in.assignment.endswith(BONUS)
+    found = {lab_id: one for lab_id, one in content.answers.items() if lab_id in labs or (others and one.given(lab_id))}
+    if hand_in.assignment:  # nbgrader puts the cells back that a student removed
+        found |= {lab_id: NO_ANSWERS for lab_id in labs.keys() - found if (hand_in.path / f"{lab_id}.ipynb").is_file()}
+    return found
+
+
+def _once(review: Sequence[str]) -> tuple[str, ...]:
+    """Reasons for a look, without those that another one says too."""
+    return tuple(one for one in dict.fromkeys(review) if not any(one in other and one != other for other in review))
 
 
 def without_verdict(lab_id: str, refusal: Refusal, source: KernelSource | None = None, *, gpu: bool) -> LabReport:

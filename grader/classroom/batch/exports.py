@@ -81,9 +81,9 @@ GRADES: Mapping[str, Callable[[Standing], object]] = {
     "email": lambda one: (one.person.email if one.person else "") or one.graded.hand_in.email,
     "section": lambda one: one.person.section if one.person else "",
     "assignment": lambda one: one.assignment,
-    "points": lambda one: _rounded(one.mark.points),
-    "max_points": lambda one: None if one.absent else _rounded(one.mark.possible),
-    "points_before_lateness": lambda one: _rounded(one.mark.earned),
+    "points": lambda one: _rounded(one.points),
+    "max_points": lambda one: _rounded(one.parts.get("kernels", (None, None))[1]),
+    "points_before_lateness": lambda one: _rounded(one.mark.earned if "kernels" in one.parts else None),
     "days_late": lambda one: None if one.absent else one.mark.days_late,
     "extension_days": lambda one: one.mark.extension_days or None,
     "submitted": lambda one: one.mark.handed_in and one.mark.handed_in.isoformat(),
@@ -194,11 +194,12 @@ def grades_jsonl(standings: Sequence[Standing]) -> str:
         entry = {
             **{column: GRADES[column](one) for column in IN_BOTH},
             "place": one.graded.hand_in.place,
+            "counting": {each.hand_in.place: each.begun for each in one.counting if not one.absent},
             "days_late": one.mark.days_late,
             "extension_days": one.mark.extension_days,
             "questions": _questions(one.graded),
             "review": list(one.review),
-            "attempts": 0 if one.absent else 1 + len(one.others),
+            "attempts": one.attempts,
             "report": document(one.graded.report),
         }
         lines.append(json_text(entry))

@@ -80,6 +80,7 @@ class Unpacking:
         why = f"{len(archives)} archives were handed in, only the newest {MAX_ARCHIVES} were unpacked"
         folder, left, notes = self.fresh(name), dict.fromkeys(others, why), [why] if others else []
         unpacked: dict[Path, Path] = {}
+        unread = set[Path]()
         for number, archive in enumerate(chosen):
             label = archive.stem[:40].replace("_", " ") + archive.suffix  # which no platform could have given
             target = folder / str(number) / label
@@ -89,22 +90,29 @@ class Unpacking:
                 unpacked[archive] = target
             except UnreadableFile as error:
                 left[archive] = str(error)
+                unread.add(archive)
                 notes.append(str(error))
-        return Sources(folder, (), left, tuple(notes), unpacked)
+        return Sources(folder, (), left, frozenset(unread), tuple(notes), unpacked)
 
 
 @dataclass(frozen=True)
 class Sources:
     """What is graded: a folder, None where there are no sources; the files in it as they came; those left out, each with a sentence.
 
-    notes: what has to be said to the student. unpacked: where each archive lies opened.
+    unread: those of them that could not be read. notes: what has to be said to the student. unpacked: where each archive lies opened.
     """
 
     root: Path | None = None
     files: tuple[Path, ...] = ()
     left: Mapping[Path, str] = field(default_factory=dict)
+    unread: frozenset[Path] = frozenset()
     notes: tuple[str, ...] = ()
     unpacked: Mapping[Path, Path] = field(default_factory=dict)
+
+    def closed(self) -> Sources:
+        """What is told of archives of which nothing is graded: those that could not be read."""
+        left = {archive: why for archive, why in self.left.items() if archive in self.unread}
+        return Sources(left=left, unread=self.unread, notes=tuple(left.values()))
 
     def archive_of(self, file: Path) -> Path | None:
         """The archive that a file was in; None for one that came by itself."""
@@ -129,6 +137,11 @@ def is_folder(path: Path) -> bool:
 def is_archive(path: Path) -> bool:
     """Whether its name is that of an archive that is read."""
     return path.suffix.lower() == ".zip"
+
+
+def is_closed_archive(path: Path) -> bool:
+    """Whether its name is that of an archive that is not opened."""
+    return path.name.lower().endswith(OTHER_ARCHIVES)
 
 
 def topmost(levels: Sequence[Sequence[Part]], clones: Sequence[Path]) -> list[Part]:
@@ -157,8 +170,8 @@ def gathered(chosen: Sequence[Part], opened: Sources, unpacking: Unpacking, name
     found = Sources(next(iter(roots), None), tuple(file for file, _ in chosen))
     if chosen and (copy or len(roots) > 1 or any(file.name != own or not _is_plain(file) for file, own in chosen)):
         found = copied(chosen[:MAX_LISTED], unpacking.fresh(name))
-    left = {**found.left, **opened.left}
-    return replace(found, left=left, notes=opened.notes + found.notes, unpacked=opened.unpacked)
+    left, unread = {**found.left, **opened.left}, found.unread | opened.unread
+    return replace(found, left=left, unread=unread, notes=opened.notes + found.notes, unpacked=opened.unpacked)
 
 
 def _is_plain(file: Path) -> bool:
@@ -198,7 +211,7 @@ def _brings(begun: set[str], known: set[str]) -> bool:
 def may_be_work(path: Path) -> bool:
     """Whether the name is that of a source or an archive, also one that is not read, such as w8a8.rar and w8a8.py.txt."""
     name = path.name.lower()
-    return is_source(path) or is_archive(path) or name.endswith(OTHER_ARCHIVES) or ".py." in name or ".ipynb." in name
+    return is_source(path) or is_archive(path) or is_closed_archive(path) or ".py." in name or ".ipynb." in name
 
 
 def why_unread(path: Path, *, others: bool = True) -> str:
@@ -209,6 +222,8 @@ def why_unread(path: Path, *, others: bool = True) -> str:
         return "it is a link"
     if is_source(path):
         return "files of another folder are graded" if others else "it lies too deep in folders; move it further up"
+    if is_closed_archive(path):
+        return "it is an archive that is not opened: only .zip files are"
     return "it is an archive beside files that are graded" if is_archive(path) else "it is no .py, .ipynb or .zip file"
 
 
@@ -300,6 +315,7 @@ def copied(files: Iterable[Part], folder: Path) -> Sources:
     """Copies plain files into a folder, each under the name beside it; what has work before what has none."""
     taken: list[Path] = []
     left: dict[Path, str] = {}
+    unread = set[Path]()
     known, searched = set[str](), 0
     for file, name in sorted(files, key=lambda part: without_work(part[0])):
         target = folder / _fitting("", Path(name).name)
@@ -325,11 +341,10 @@ def copied(files: Iterable[Part], folder: Path) -> Sources:
                 with opened_plain(file) as source, target.open("wb") as copy:
                     shutil.copyfileobj(source, copy)
                 taken.append(file)
-        except UnreadableFile as error:
-            left[file] = str(error)
-        except PermissionError as error:
-            left[file] = unreadable(file, error)
-    return Sources(folder if taken else None, tuple(taken), left, tuple(left.values()))
+        except (UnreadableFile, PermissionError) as error:
+            left[file] = unreadable(file, error) if isinstance(error, OSError) else str(error)
+            unread.add(file)
+    return Sources(folder if taken else None, tuple(taken), left, frozenset(unread), tuple(left.values()))
 
 
 def _fitting(beginning: str, name: str) -> str:

@@ -131,6 +131,13 @@ def collect(path: Path, workspace: Path, *, assignment: str | None = None, unpac
     return Intake(tuple(chosen), tuple(others), tuple(came))
 
 
+def of_one_student(folder: Path, workspace: Path) -> HandIn:
+    """What one student handed in for an assignment of nbgrader's, as `collect` takes it from the folder of the class."""
+    whole = HandIn(folder.parent.name, folder.name, folder.name, folder, holds=(folder,))
+    (found,) = _guarded(whole, partial(_chosen, whole, Unpacking(workspace, unpack), [folder]))
+    return found
+
+
 def _each_of_an_assignment(found: Sequence[HandIn], assignment: str | None) -> list[HandIn]:
     """Who has no folder for the only assignment that is asked for handed in for it all the same, or handed in nothing. Of several nobody
     knows which is meant: no kernel is nothing for each of them, and kernels are graded by themselves, with a note."""
@@ -393,7 +400,7 @@ def _chosen(hand_in: HandIn, unpacking: Unpacking, folders: Sequence[Path], part
         whole = topmost([*levels, *inside], [*clones, *more])
         begun = any(is_work(file) for file, _ in chosen)
         if folders and begun and not any(opened.archive_of(file) for file, _ in whole):
-            opened = Sources()  # archives that bring nothing to the work beside them are told as not read
+            opened = opened.closed()  # archives that bring nothing to the work beside them are told as not read
         elif refused:
             return [replace(hand_in, refused=refused)]
         else:
@@ -415,7 +422,9 @@ def _without_sources(hand_in: HandIn, found: Sources, there: Sequence[Path], *, 
         place, there = hand_in.path.name, [one for one in children(hand_in.path) if one not in hand_in.read]
         if not found.notes:
             return hand_in.noting(nothing_to_grade(place, there))
-    return replace(hand_in, refused="; ".join(found.notes) or nothing_to_grade(place, there), left=found.left)
+    return replace(
+        hand_in, refused="; ".join(found.notes) or nothing_to_grade(place, there), left=found.left, unread=found.unread
+    )
 
 
 def _with_sources(hand_in: HandIn, found: Sources, top: Sequence[Path]) -> HandIn:
@@ -428,7 +437,7 @@ def _with_sources(hand_in: HandIn, found: Sources, top: Sequence[Path]) -> HandI
     beside = {one: f"{one.name} holds no work; what is in an archive is graded" for one in top}
     messages = [why for one, why in beside.items() if not without_work(one)]
     taken, left = frozenset((*own, *used)), {**found.left, **unused, **beside}
-    hand_in = replace(hand_in, path=found.root or hand_in.path, taken=taken, left=left)
+    hand_in = replace(hand_in, path=found.root or hand_in.path, taken=taken, left=left, unread=found.unread)
     return hand_in.noting(*found.notes, *messages[:FEW], *_unread_in(found))
 
 

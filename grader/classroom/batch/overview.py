@@ -262,11 +262,11 @@ def _tags(standing: Standing) -> tuple[str, ...]:
     tags = {
         "needs a look": bool(standing.review),
         "handed in nothing": standing.absent,
-        "not graded": standing.points is None and not standing.absent,
+        "not graded": standing.mark.points is None and not standing.absent,
         "late": bool(standing.mark.days_late),
         "set by hand": mark.override is not None,
         "with an extension": bool(mark.extension_days),
-        "several hand-ins": bool(standing.others),
+        "several hand-ins": standing.attempts > 1,
         "a kernel that does not run": any(report.status in BROKEN for report in labs),
         "a lab not begun": any(report.status == "not_attempted" for report in labs),
     }

@@ -11,9 +11,10 @@ import hashlib
 import json
 import os
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import Future
 from dataclasses import replace
+from datetime import datetime
 from functools import cache, partial
 from importlib import metadata
 from pathlib import Path
@@ -24,6 +25,7 @@ from grader.authoring.archive import write_archive
 from grader.classroom.batch import overview
 from grader.classroom.batch.accounts import Accounted
 from grader.classroom.batch.journal import Journal, code_digest, digest_of
+from grader.classroom.batch.marks import lateness
 from grader.classroom.batch.similarity import Comparison, similar_kernels, stub_of
 from grader.classroom.batch.standing import Standing
 from grader.classroom.batch.verdicts import structured, to_json, unstructured
@@ -119,9 +121,7 @@ def statement(standing: Standing, board: str = "") -> MarkStatement:
         (part, _of(points, most, "not graded yet" if part == "bonus" else "no mark yet"))
         for part, (points, most) in standing.parts.items()
     ]
-    steps = [f"Handed in on {mark.handed_in:%Y-%m-%d %H:%M %Z}."] if mark.handed_in else []
-    if mark.days_late is None:
-        steps.append("How late it was is not known, and nothing is taken off.")
+    steps = list(_counted(standing))
     answers = [
         (f"{lab_id}, {name}", _of(one.points, one.max_points), one.sentence)
         for lab_id, asked in questions.items()
@@ -129,6 +129,27 @@ def statement(standing: Standing, board: str = "") -> MarkStatement:
     ]
     who = standing.name if standing.name == standing.student else f"{standing.name} ({standing.student})"
     return MarkStatement(who, standing.assignment, tuple(rows), (*steps, *mark.steps), tuple(answers), board)
+
+
+def _counted(standing: Standing) -> Iterator[str]:
+    """Which hand-ins count, and for what; when each was handed in, and how late."""
+    mark, counting = standing.mark, standing.counting
+    if len(counting) > 1:
+        for one, late in zip(counting, mark.late, strict=True):
+            at = (standing.person.handed_in if standing.person else None) or one.hand_in.submitted
+            parts = [f"{one.hand_in.place} counts for {one.begun}", _when(at) if at else "", lateness(*late)]
+            yield ", ".join(filter(None, parts)) + "."
+        return
+    if standing.others:
+        yield f"Of {standing.attempts} hand-ins {counting[0].hand_in.place} counts."
+    if mark.handed_in:
+        yield f"H{_when(mark.handed_in)[1:]}."
+    if mark.days_late is None:
+        yield "How late it was is not known, and nothing is taken off."
+
+
+def _when(moment: datetime) -> str:
+    return f"handed in on {moment:%Y-%m-%d %H:%M %Z}"
 
 
 def _of(points: float | None, most: float, unknown: str = "") -> str:

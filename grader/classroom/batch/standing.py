@@ -4,23 +4,25 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
-from typing import Literal
+from typing import Literal, Self
 
 from grader.classroom.batch.hand_in import HandIn
 from grader.classroom.batch.marks import CourseMark, Earned, Rules, mark, ordered
-from grader.classroom.gradebook import BONUS
 from grader.classroom.marked_answers import MarkedAnswer, marked
 from grader.classroom.roster import Person, Roster
+from grader.labs import all_labs, get_lab
 from grader.labs.question import drawn_from
 from grader.model import LabReport, Report
 from grader.reading.answers import Answers
 from grader.unusable import Unusable
 
 Part = Literal["kernels", "questions", "bonus"]
+Piece = tuple[str, Literal["kernel", "questions"]]
+"""What comes from one hand-in as a whole: a lab's kernel, or the answers to its questions."""
 MIXED = "{} has corrections for single students, and the hand-ins are for several assignments ({}); choose one with --assignment"
 
 
@@ -30,29 +32,57 @@ UNANSWERED = "no questions with numbers were handed in, which others have: the m
 @dataclass(frozen=True)
 class Graded:
     """One hand-in with its report; `review` says why a human should look at it, if so. answers: those to each lab's questions.
-    files: where each lab's kernel was read from, graded or refused."""
+    files: where each lab's kernel was read from, graded or refused. unread: the names of files that could not be read, and why."""
 
     hand_in: HandIn
     report: Report
     review: tuple[str, ...] = ()
     answers: Mapping[str, Answers] = field(default_factory=dict)
     files: Mapping[str, Path] = field(default_factory=dict)
+    unread: Mapping[str, str] = field(default_factory=dict)
 
     @cached_property
     def questions(self) -> dict[str, dict[str, MarkedAnswer]]:
         """The questions with numbers of the labs whose answers were handed in, by lab and name."""
         return marked(self.answers)
 
+    @cached_property
+    def pieces(self) -> dict[Piece, tuple[int, float]]:
+        """What it holds: each lab's kernel, and the answers to its questions. How far each came: 0 not begun, 1 not readable, 2 begun; and
+        the points, inf without a verdict."""
+        found: dict[Piece, tuple[int, float]] = {}
+        for lab_id, lab in self.report.labs.items():
+            unread = lab.status == "rejected" and lab_id not in self.files
+            begun = 0 if lab.status == "not_attempted" else 1 if unread else 2
+            found[lab_id, "kernel"] = begun, math.inf if lab.status == "not_graded" else lab.points
+        for lab_id, asked in self.questions.items():
+            found[lab_id, "questions"] = (
+                2 * self.answers[lab_id].given(lab_id),
+                sum(one.points for one in asked.values()),
+            )
+        return found
+
+    @property
+    def begun(self) -> str:
+        """What is begun in it, for people: "w8a8 and the questions of dds"."""
+        begun = [piece for piece, (far, _) in self.pieces.items() if far == 2]
+        names = [lab_id if what == "kernel" else f"the questions of {lab_id}" for lab_id, what in begun]
+        nothing = "nothing that could be read" if any(far for far, _ in self.pieces.values()) else "nothing begun"
+        return " and ".join(filter(None, [", ".join(names[:-1]), *names[-1:]])) or nothing
+
+    def only(self, pieces: Collection[Piece]) -> Self:
+        """Itself, with no more than these."""
+        if pieces == self.pieces.keys():
+            return self
+        labs = {lab_id: lab for lab_id, lab in self.report.labs.items() if (lab_id, "kernel") in pieces}
+        answers = {lab_id: given for lab_id, given in self.answers.items() if (lab_id, "questions") in pieces}
+        return replace(self, report=replace(self.report, labs=labs), answers=answers)
+
     @property
     def questions_of_course(self) -> dict[str, float]:
         """What the questions of each lab that has answers are out of, bonus labs apart."""
-        bonus = {lab_id for lab_id, lab in self.report.labs.items() if lab.bonus}
         asked = {lab_id: sum(answer.max_points for answer in lab.values()) for lab_id, lab in self.questions.items()}
-        return {
-            lab_id: most
-            for lab_id, most in asked.items()
-            if most and lab_id in self.report.labs and lab_id not in bonus
-        }
+        return {lab_id: most for lab_id, most in asked.items() if most and not get_lab(lab_id).bonus}
 
     @property
     def earned(self) -> Earned:
@@ -74,14 +104,17 @@ class Graded:
 
 @dataclass(frozen=True)
 class Standing:
-    """What counts for one student in one assignment: the chosen hand-in, its mark, the others, and the row of the roster.
+    """What counts for one student in one assignment: its mark, the hand-ins that it comes from, and the row of the roster.
 
-    Where somebody of the roster handed in nothing, the hand-in has no place and the report no lab. review: why a human should look.
+    counting: the hand-ins of which something counts, each with no more than that: the labs, and the answers to a lab's questions. graded:
+    these together, as one hand-in. others: of which nothing counts. Where somebody of the roster handed in nothing, the hand-in has no
+    place and the report no lab. review: why a human should look.
     """
 
     student: str
     assignment: str
     graded: Graded
+    counting: tuple[Graded, ...]
     others: tuple[Graded, ...]
     mark: CourseMark
     person: Person | None = None
@@ -96,9 +129,19 @@ class Standing:
         return f"{self.student}/{self.assignment}"
 
     @property
+    def holds(self) -> set[Path]:
+        """The files and folders of all that was handed in."""
+        return {path for one in (*self.counting, *self.others) for path in one.hand_in.holds}
+
+    @property
     def absent(self) -> bool:
         """Whether nothing was handed in."""
         return not self.graded.hand_in.place
+
+    @property
+    def attempts(self) -> int:
+        """How many hand-ins there are."""
+        return 0 if self.absent else len(self.counting) + len(self.others)
 
     @property
     def name(self) -> str:
@@ -107,15 +150,16 @@ class Standing:
 
     @property
     def points(self) -> float | None:
-        return self.mark.points
+        """For the course's labs; None without a verdict, and where none of them was asked for."""
+        return self.parts.get("kernels", (None, 0.0))[0]
 
     @property
     def parts(self) -> dict[Part, tuple[float | None, float]]:
-        """The points, and the most that are possible, of what has a column of its own: the questions if any was asked, bonus labs if one
-        was begun, and the kernels but where it is for an assignment of bonus labs and none of the course's is in it."""
+        """The points, and the most that are possible, of what has a column of its own: the kernels if any of the course's labs was asked
+        for, the questions if any was asked, and bonus labs if one was begun."""
         mark = self.mark
         found: dict[Part, tuple[float | None, float]] = {}
-        if mark.possible or not self.assignment.endswith(BONUS):
+        if mark.override is not None or not all(lab.bonus for lab in self.labs.values()):
             found["kernels"] = mark.points, mark.possible
         if mark.questions is not None:
             found["questions"] = mark.questions, mark.questions_possible
@@ -166,27 +210,68 @@ def _of_all_questions(found: Sequence[Standing]) -> list[Standing]:
 def standing(attempts: Sequence[Graded], rules: Rules, roster: Roster) -> Standing:
     """What counts of all that one student handed in for one assignment."""
     person = roster.by_login.get(attempts[0].hand_in.student)
-    chosen = max(attempts, key=lambda one: _rank(one, rules, person))
-    others = tuple(one for one in attempts if one is not chosen)
-    found = mark(chosen.hand_in, chosen.earned, rules, person)
-    review = (
-        *chosen.review,
-        *_odd(found, rules, chosen.hand_in, len(attempts), person, roster),
-        *_more(chosen, others),
-    )
-    return Standing(chosen.hand_in.student, chosen.hand_in.assignment, chosen, others, found, person, review)
+    counting = _counting(attempts, rules, person)
+    whole = _together(counting)
+    keys = {one.hand_in.key for one in counting}
+    others = tuple(one for one in attempts if one.hand_in.key not in keys)
+    found = mark([(one.hand_in, one.earned) for one in counting], rules, person)
+    begun = Counter(piece for one in attempts for piece, (far, _) in one.pieces.items() if far == 2)
+    odd = _odd(found, rules, whole.hand_in, len(attempts) if max(begun.values(), default=0) > 1 else 1, person, roster)
+    unread = [f"{one.hand_in.place} does not count: {one.hand_in.refused}" for one in others if one.hand_in.refused]
+    review = (*whole.review, *odd, *unread)
+    return Standing(whole.hand_in.student, whole.hand_in.assignment, whole, counting, others, found, person, review)
 
 
-def _rank(one: Graded, rules: Rules, person: Person | None) -> tuple[bool, float, float, float]:
-    """The larger counts; bonus points where the others are equal.
+def _counting(attempts: Sequence[Graded], rules: Rules, person: Person | None) -> tuple[Graded, ...]:
+    """The attempts of which something counts, each with that alone.
 
-    A hand-in that cannot be read never replaces one that can; one without a verdict may be the best.
+    A lab's kernel comes from one attempt, and so do the answers to its questions: from the last or the best, as the rules say, of those in
+    which it was begun. What cannot be read never replaces what can; what has no verdict may be the best. What was begun in none comes from
+    the last of the attempts that count.
     """
-    submitted, share = ordered(one.hand_in.submitted), rules.share(rules.days_late(one.hand_in, person))
-    points = math.inf if one.earned.points is None else one.earned.points * share
-    readable = not one.hand_in.refused
-    bonus = one.report.bonus_points * share
-    return (readable, points, bonus, submitted) if rules.attempts == "best" else (readable, submitted, points, bonus)
+
+    def rank(one: Graded, piece: Piece) -> tuple[bool, int, float, float]:
+        begun, points = one.pieces[piece]
+        share, when = rules.share(rules.days_late(one.hand_in, person)), ordered(one.hand_in.submitted)
+        worth = points if points == math.inf else points * share
+        return (not one.hand_in.refused, begun, *((when, worth) if rules.attempts == "last" else (worth, when)))
+
+    holders: dict[Piece, list[Graded]] = {}
+    for one in attempts:
+        for piece in one.pieces:
+            holders.setdefault(piece, []).append(one)
+    chosen = {piece: max(some, key=lambda one: rank(one, piece)) for piece, some in holders.items()}
+    main = _latest([one for piece, one in chosen.items() if one.pieces[piece][0]] or attempts)
+    counts: dict[str, set[Piece]] = {main.hand_in.key: set()}
+    for piece, one in chosen.items():
+        taken = one if one.pieces[piece][0] or piece not in main.pieces else main
+        counts.setdefault(taken.hand_in.key, set()).add(piece)
+    return tuple(one.only(counts[one.hand_in.key]) for one in attempts if one.hand_in.key in counts)
+
+
+def _latest(attempts: Sequence[Graded]) -> Graded:
+    return max(attempts, key=lambda one: (not one.hand_in.refused, ordered(one.hand_in.submitted)))
+
+
+def _together(counting: Sequence[Graded]) -> Graded:
+    """What counts of several attempts, as one hand-in: by its names and times, the latest."""
+    if len(counting) == 1:
+        return counting[0]
+    latest, order = _latest(counting), {lab_id: number for number, lab_id in enumerate(all_labs())}
+    labs = {lab_id: lab for one in counting for lab_id, lab in one.report.labs.items()}
+    report = replace(
+        latest.report,
+        submission=" and ".join(one.hand_in.place for one in counting),
+        labs={lab_id: labs[lab_id] for lab_id in sorted(labs, key=lambda one: order.get(one, len(order)))},
+        notes=tuple(dict.fromkeys(note for one in counting for note in one.report.notes)),
+    )
+    return replace(
+        latest,
+        report=report,
+        review=tuple(dict.fromkeys(reason for one in counting for reason in one.review)),
+        answers={lab_id: given for one in counting for lab_id, given in one.answers.items()},
+        files={lab_id: path for one in counting for lab_id, path in one.files.items() if lab_id in one.report.labs},
+    )
 
 
 def _odd(
@@ -203,29 +288,19 @@ def _odd(
         yield "late without a time, and with an extension: nothing is taken off; write into handed_in of the roster when it came"
 
 
-def _more(chosen: Graded, others: Sequence[Graded]) -> Iterator[str]:
-    """A hand-in that does not count has work for a lab for which the one that counts has none: they may be parts of one."""
-    known = {lab_id for lab_id, lab in chosen.report.labs.items() if lab.status != "not_attempted"}
-    for one in others:
-        if more := [
-            lab_id for lab_id, lab in one.report.labs.items() if lab.status == "graded" and lab_id not in known
-        ]:
-            yield f"{one.hand_in.place} does not count, and has {' and '.join(more)}, which {chosen.hand_in.place} has not"
-
-
 def _with_borrowed_names(found: Sequence[Standing], roster: Roster) -> list[Standing]:
     """Whose numbers did the answers use? A neighbour's name, and one that several wrote, are worth a look."""
     shared = Counter(numbers for one in found for numbers in set(map(drawn_from, _names_written(one))))
     of_files: dict[Path, list[Person | None]] = {}  # of a group's files there is one
     for one in found:
-        for path in one.graded.hand_in.holds:
+        for path in one.holds:
             of_files.setdefault(path, []).append(one.person)
     checked = []
     for one in found:
         odd = []
         for text in _names_written(one):
             named = roster.called(text)
-            group = [who for path in one.graded.hand_in.holds for who in of_files[path]]
+            group = [who for path in one.holds for who in of_files[path]]
             if named and not any(who in named for who in (one.person, *group)):
                 odd.append(
                     f'its questions have student = "{text}", the name of {" and ".join(who.login for who in named)}'

@@ -82,7 +82,7 @@ def read_hand_in(path: Path, lab_ids: tuple[str, ...]) -> Content | Refusal:
     try:
         with _bounded_memory():
             submission = read(path, [get_lab(lab_id) for lab_id in lab_ids], all_labs=True)
-            return Content(submission, answers_for(path, submission.labs))
+            return Content(submission, answers_for(path, lab_ids))
     except UnusablePath as problem:
         return Refusal("rejected", str(problem))
     except PermissionError as error:

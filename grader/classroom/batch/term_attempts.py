@@ -20,16 +20,16 @@ from grader.unusable import Unusable
 
 
 def hand_ins(store: Store, journal: Journal, rules: Rules, roster: Roster, device: Device) -> Callable[[Path], Intake]:
-    """What writes, below a folder, each student's attempts that count: of every lab the last, or the best after lateness.
+    """What writes, below a folder, each student's attempts that count, a hand-in each: of every lab the last, or the best after lateness.
 
-    A hand-in is as late as the latest of its labs. Raises Unusable where nothing was submitted.
+    Raises Unusable where nothing was submitted.
     """
 
     def worth(attempt: Attempt) -> tuple[float, float]:
         if rules.attempts == "last":
             return attempt.submitted_at, 0.0
         person = roster.by_login.get(attempt.login)
-        share = rules.share(rules.days_late(_hand_in(attempt.login, Path(), attempt.submitted_at), person))
+        share = rules.share(rules.days_late(_hand_in(attempt), person))
         known = journal.get(attempt.key) if attempt.key else None
         points = points_today(known, device).points if known else math.inf
         return share * (0.0 if attempt.state == "done" and not known else points), attempt.submitted_at
@@ -40,12 +40,12 @@ def hand_ins(store: Store, journal: Journal, rules: Rules, roster: Roster, devic
             labs = counts.setdefault(attempt.login, {})
             labs[attempt.lab] = max(labs.get(attempt.lab, attempt), attempt, key=worth)
         found = []
-        for number, (login, labs) in enumerate(sorted(counts.items())):
-            place = folder / f"{number:04}"  # a login may be no file name
-            place.mkdir()
-            for lab, attempt in labs.items():
+        for number, (_, labs) in enumerate(sorted(counts.items())):
+            for lab, attempt in sorted(labs.items()):
+                place = folder / f"{number:04}" / lab  # a login may be no file name
+                place.mkdir(parents=True)
                 (place / f"{lab}.py").write_text(store.content(attempt.id)[0], encoding="utf-8")
-            found.append(_hand_in(login, place, max(one.submitted_at for one in labs.values())))
+                found.append(_hand_in(attempt, place))
         if not found:
             raise Unusable(f"{store.path} holds no submissions yet")
         return Intake(tuple(found), (), tuple(everything_below(folder)))
@@ -53,6 +53,7 @@ def hand_ins(store: Store, journal: Journal, rules: Rules, roster: Roster, devic
     return collected
 
 
-def _hand_in(login: str, place: Path, submitted_at: float) -> HandIn:
+def _hand_in(attempt: Attempt, place: Path = Path()) -> HandIn:
+    login, at = attempt.login, datetime.fromtimestamp(attempt.submitted_at, UTC)
     taken = frozenset(place.glob("*.py") if place.name else ())
-    return HandIn(login, "", login, place, datetime.fromtimestamp(submitted_at, UTC), holds=(place,), taken=taken)
+    return HandIn(login, "", f"{login}/{attempt.lab}", place, at, holds=(place,), taken=taken)

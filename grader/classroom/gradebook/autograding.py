@@ -6,6 +6,7 @@ file goes down the grader's own road, and the points come into the graded cells 
 
 from __future__ import annotations
 
+from dataclasses import replace
 from functools import cache
 from pathlib import Path
 from typing import Any, Literal
@@ -15,6 +16,9 @@ from nbconvert.exporters import NotebookExporter
 from nbgrader.preprocessors import NbGraderPreprocessor
 from traitlets import Enum, Integer, Unicode
 
+from grader.classroom.batch.intake import of_one_student
+from grader.classroom.batch.tasks import Content, read_hand_in
+from grader.classroom.batch.workspace import workspace
 from grader.classroom.gradebook.feedback import answer_outputs, cell_outputs
 from grader.classroom.gradebook.restoring import read_submitted, restored
 from grader.classroom.gradebook.scores import cell_score, graded_part
@@ -22,9 +26,10 @@ from grader.classroom.marked_answers import answer_score, asked
 from grader.classroom.secrets_file import secrets_in_force
 from grader.gpu.devices import choose
 from grader.labs import all_labs
-from grader.model import Device, Report
-from grader.pipeline.grading import GradeOptions, grade
-from grader.reading.answers import answers_in
+from grader.model import Device, Refusal, Report, Submission
+from grader.pipeline.grading import GradeOptions, grade_submission
+from grader.reading import MISSING
+from grader.reading.answers import NO_ANSWERS
 
 
 class CannotAutograde(RuntimeError):
@@ -70,9 +75,10 @@ class GradeKernels(NbGraderPreprocessor):  # type: ignore[misc]
         graded = {at: grade_id for at, cell in enumerate(nb.cells) if (grade_id := _graded_id(cell))}
         parts = {at: found for at, grade_id in graded.items() if (found := graded_part(grade_id))}
         wanted = {lab_id for lab_id, _ in parts.values()}
-        report = self._graded(wanted, resources) if wanted else None
         questions = {at: question for at, grade_id in graded.items() if (question := asked(grade_id))}
-        answers = answers_in(self._path(resources)) if questions else None
+        content = self._read(resources) if parts or questions else Refusal("rejected", "")
+        answers = content.answers if isinstance(content, Content) else {}
+        report = self._graded(wanted, content, resources) if wanted else None
         for at, cell in enumerate(nb.cells):
             if cell.cell_type == "code":
                 cell.outputs, cell.execution_count = [], None
@@ -80,24 +86,38 @@ class GradeKernels(NbGraderPreprocessor):  # type: ignore[misc]
                 lab_id, part = parts[at]
                 score = cell_score(report.labs[lab_id], part, float(cell.metadata.nbgrader["points"]))
                 cell.outputs = cell_outputs(report, report.labs[lab_id], part, score)
-            elif answers is not None and at in questions:
-                most = float(cell.metadata.nbgrader["points"])
-                score, sentence = answer_score(*questions[at], answers, most)
+            elif at in questions:
+                lab_id, most = questions[at][0], float(cell.metadata.nbgrader["points"])
+                score, sentence = answer_score(*questions[at], answers.get(lab_id, NO_ANSWERS), most)
                 cell.outputs = answer_outputs(score, most, sentence)
         return nb, resources
 
-    def _path(self, resources: Any) -> Path:
-        """The submitted file."""
-        return _place(self, "submitted_directory", resources["nbgrader"]["student"], resources)
+    def _read(self, resources: Any) -> Content | Refusal:
+        """All that the student handed in for the assignment, as a batch reads it: work for a lab counts wherever it lies.
 
-    def _graded(self, wanted: set[str], resources: Any) -> Report:
+        Raises CannotAutograde where that cannot be read for a reason that is not the student's.
+        """
+        file = _place(self, "submitted_directory", resources["nbgrader"]["student"], resources)
+        with workspace() as unpacked:
+            hand_in = of_one_student(file.parent, unpacked)
+            refusal = Refusal("not_graded" if hand_in.failed else "rejected", hand_in.failed or hand_in.refused)
+            content = refusal if refusal.message else read_hand_in(hand_in.path, tuple(all_labs()))
+        if isinstance(content, Refusal) and content.status == "not_graded":
+            raise CannotAutograde(content.message)
+        return content
+
+    def _graded(self, wanted: set[str], content: Content | Refusal, resources: Any) -> Report:
         course = Path(_course(self).root)
         found = secrets_in_force(course / self.secrets if self.secrets else None, near=course)
         _say(self.log, found.sentence(all_labs().values()))
         labs = found.labs(lab for lab in all_labs().values() if lab.id in wanted)
         seed = found.secrets.seed if found.secrets else None
         options = GradeOptions(_device(self.device), seed, self.jobs or None, confined=True)
-        report = grade(self._path(resources), labs, options, all_labs=True)
+        if isinstance(content, Content):
+            submission = replace(content.submission, labs={**dict.fromkeys(wanted, MISSING), **content.submission.labs})
+        else:
+            submission = Submission("", Path(), dict.fromkeys(wanted, content))
+        report = grade_submission(submission, labs, options)
         for lab in report.labs.values():
             student = resources["nbgrader"]["student"]
             self.log.info("%s, %s: %s, %.6g points", student, lab.lab_id, lab.status, lab.points)

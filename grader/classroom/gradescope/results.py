@@ -23,7 +23,8 @@ HiddenCases = Collection[tuple[str, str]]
 def results(
     report: Report, hidden_cases: HiddenCases = (), hidden_visibility: Visibility = HIDDEN_BY_DEFAULT
 ) -> dict[str, Any]:
-    """The report in Gradescope's words, JSON-ready. `score` is the grader's own sum; the lines' scores are rounded one by one.
+    """The report in Gradescope's words, JSON-ready. `score` is the grader's own sum, of bonus labs where there are no others; the lines'
+    scores are rounded one by one.
 
     hidden_cases: lab id and name of the cases that students see later, or never.
     """
@@ -36,7 +37,7 @@ def results(
         f"Next: {next_step(_without(report, concealed), hidden=bool(concealed))}",
     ]
     return {
-        "score": round(report.points, DECIMALS),
+        "score": round(report.points if report.max_points else report.bonus_points, DECIMALS),
         "output": "\n".join(prose(sentence) for sentence in sentences),
         "output_format": "text",
         "visibility": "visible",

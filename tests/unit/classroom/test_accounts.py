@@ -341,3 +341,65 @@ def test_of_two_archives_in_one_file_the_first_is_not_forgotten(tmp_path):
     found = accounted(joined, tmp_path / "work")[0]
     assert {one.file: one.fate for one in found} == {"class.zip": "unreadable", "ben_2_2_w8a8.py": "graded"}
     assert f"begins with {len(first)} bytes that are no part of it" in next(one.reason for one in found if one.file == "class.zip")
+
+
+A_KERNEL = (TESTS / "styles" / "w8a8_plain.py").read_text(encoding="utf-8")
+A_STUB = "def W8A8_MM(x_ptr):\n    pass\n"
+ARCHIVES = ("work.zip", "work.rar", "work.tar.gz", "work.tar", "work.7z")
+BESIDE = {"nothing": {}, "work": {"w8a8.py": A_KERNEL}, "a stub": {"w8a8.py": A_STUB}}
+
+
+@pytest.mark.parametrize("beside", BESIDE)
+@pytest.mark.parametrize("layout", ["folder", "clone", "clone of the handout"])
+def test_an_archive_that_cannot_be_opened_has_one_fate_wherever_it_lies(tmp_path, layout, beside):
+    """Whatever its kind; and its reason is about itself."""
+    texts = {f"ann/{name}": "no archive, def W8A8_MM(" for name in ARCHIVES} | {"ben/dds.py": A_KERNEL}
+    texts |= {f"ann/{name}": text for name, text in BESIDE[beside].items()}
+    if layout == "clone of the handout":
+        texts |= {"ann/grader/x.txt": "", "ann/notebooks/w8a8.py": A_STUB}
+    root = delivered(tmp_path / "class", texts)
+    if layout != "folder":
+        (root / "ann" / ".git").mkdir()
+    intake = collect(root, tmp_path / "w")
+    found = standings([Graded(one, Report(one.place, DEVICE, None, {})) for one in intake.hand_ins], Rules())
+    rows = {Path(row.file).name: row for row in account(intake.came, intake.hand_ins, found)}
+    assert {rows[name].fate for name in ARCHIVES} == {"unreadable"}
+    assert "is not a readable zip archive" in rows["work.zip"].reason
+    assert all("is an archive that is not opened: only .zip files are" in rows[name].reason for name in ARCHIVES[1:])
+    assert not any("is not a .py" in rows[name].reason for name in ARCHIVES)
+
+
+@pytest.mark.usefixtures("without_pictures")
+@pytest.mark.parametrize(
+    "text", ['{"cells": [{"cell_type": "co', b"\xff = 1", "def f(: x", "x = 1\n" * 400_000], ids=["cut", "bytes", "syntax", "large"]
+)
+@pytest.mark.parametrize("name", ["ann/{}", "doe_90001_500_{}", "ann/below/{}"])
+def test_a_file_that_could_not_be_read_is_not_graded_and_needs_a_look(tmp_path, name, text):
+    """Also beside files that are graded, of which nothing is missing."""
+    broken = name.format("mine.ipynb" if text[:1] == "{" else "mine.py")
+    files = {name.format("w8a8.py").replace("500", "499"): A_KERNEL, broken: text}
+    (one,) = grade_class(delivered(tmp_path / "class", files), tmp_path / "out")
+    assert one.labs["w8a8"].status == "graded"
+    rows = {row["file"]: row for row in csv.DictReader((tmp_path / "out" / "files.csv").open(encoding="utf-8-sig"))}
+    assert rows[broken]["fate"] in ("not graded", "left out")
+    assert "mine" in rows[broken]["reason"]
+    assert rows[broken]["reason"] in "\n".join(one.review)
+    (fine,) = rows.keys() - {broken}
+    assert rows[fine]["fate"] == "graded"
+
+
+@pytest.mark.usefixtures("without_pictures")
+@pytest.mark.parametrize("layout", LAYOUTS)
+@pytest.mark.parametrize(
+    "held", [{"a.pdf": "x"}, {"work.zip": "junk", "k.rar": "x"}, {"w8a8.ipynb": "{"}, {"a.py": "def f(: x"}, {}, {"w8a8.py": A_STUB}]
+)
+def test_a_reason_is_said_once(tmp_path, layout, held):
+    """In the export of Gradescope, a folder without a source was refused in two sentences that were one."""
+    moodle = "ann_9_assignsubmission_file_/"
+    at = dict(zip(LAYOUTS, ("ann/lab1/", "ann/", "ann_9_1_", moodle, "submission_1/"), strict=True))[layout]
+    files = {f"{at}{name}": text for name, text in held.items()} | {f"{at.replace('ann', 'ben').replace('9', '8')}dds.py": A_STUB}
+    if layout == "gradescope":
+        files |= {"submission_metadata.yml": METADATA, "submission_2/w8a8.py": A_KERNEL}
+    for one in grade_class(delivered(tmp_path / "class", files), tmp_path / "out"):
+        reasons = [reason.split("\n")[0] for reason in one.review]
+        assert not [reason for at, reason in enumerate(reasons) for other in reasons[:at] + reasons[at + 1 :] if reason in other]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import io
 import json
+import random
 import xml.etree.ElementTree as ElementTree
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
@@ -34,11 +35,13 @@ from grader.classroom.batch.standing import UNANSWERED, Graded, standings
 from grader.classroom.batch.tasks import Setup
 from grader.classroom.batch.workers import WorkerPool
 from grader.classroom.hidden_cases import Secrets
+from grader.classroom.roster import Person, Roster
 from grader.cli.class_commands import _titles
 from grader.diagnosis.catalogue import title
 from grader.labs.question import posed, questions_of
 from grader.model import Device, KernelSource, LabReport, Report, SourceLine, TestResult
 from grader.reading.answers import Answers
+from grader.reporting import page as html
 from grader.reporting.junit import junit
 from grader.unusable import Unusable
 from tests.integration.test_browser import CHROMIUM, browser  # noqa: F401  (a fixture)
@@ -269,9 +272,79 @@ def test_a_bonus_lab_without_a_verdict_leaves_the_points_alone():
     assert rows_of(canvas_csv([standing]))[1]["Triton kernels (bonus)"] == ""
 
 
-def test_of_equal_attempts_the_one_with_more_bonus_counts():
-    first, second = with_bonus(graded(hand_in(place="a")), 40.0), graded(hand_in(hours=1, place="b"))
-    assert standings([first, second], Rules("best"))[0].graded is first
+LABS_OF_COURSE = ("w8a8", "w4a16", "dds")
+
+
+def attempt(number, begun, answered, *, hours=0.0, refused=""):
+    """A hand-in with some kernels, by points (None: not begun), and with answers to the questions of some labs, so many of them right."""
+    labs = {}
+    for lab_id in LABS_OF_COURSE:
+        points = None if refused else begun.get(lab_id)
+        status = "rejected" if refused else "graded" if points is not None else "not_attempted"
+        labs[lab_id] = replace(lab_report(points or 0.0, 0.0), lab_id=lab_id, status=status)
+    answers = {}
+    for lab_id, right in answered.items():
+        given = [posed(lab_id, question, "Ann").answer for question in questions_of(lab_id).values()]
+        numbers = [value if at < right else 2e9 for at, value in enumerate(given)] if right is not None else [None] * len(given)
+        answers[lab_id] = Answers("Ann", dict(zip((f"{lab_id}_{name}" for name in questions_of(lab_id)), numbers, strict=True)))
+    one = hand_in(hours=hours, place=f"hand-in {number}", refused=refused)
+    return Graded(one, Report(one.place, DEVICE, None, labs), answers={} if refused else answers, files=dict.fromkeys(begun, Path("x")))
+
+
+def some_attempts(chance):
+    """Of each, what was begun with which points, what was answered, and when it came."""
+    for number in range(chance.randint(1, 4)):
+        begun = {lab_id: float(chance.choice([0, 20, 40, 60])) for lab_id in LABS_OF_COURSE if chance.random() < 0.5}
+        answered = {lab_id: chance.choice([None, 0, 1, 2]) for lab_id in LABS_OF_COURSE if chance.random() < 0.5}
+        hours = 30.0 * chance.randint(-1, 2) + number
+        yield attempt(number, begun, answered, hours=hours, refused="no archive" if chance.random() < 0.15 else "")
+
+
+@pytest.mark.parametrize("which", ["last", "best"])
+@pytest.mark.parametrize("seed", range(40))
+def test_each_lab_and_each_question_sheet_counts_from_one_attempt(which, seed, tmp_path):
+    """With its own lateness; and whatever else comes later, a sheet that was answered keeps its points."""
+    attempts, rules = list(some_attempts(random.Random(seed))), Rules(which, DUE, 10.0)
+    (found,) = standings(attempts, rules)
+    assert {one.hand_in.key for one in (*found.counting, *found.others)} == {one.hand_in.key for one in attempts}
+    assert len({piece for one in found.counting for piece in one.pieces}) == sum(len(one.pieces) for one in found.counting)
+
+    def expected(piece):
+        begun = [one for one in attempts if piece in one.pieces and one.pieces[piece][0] == 2 and not one.hand_in.refused]
+        worth = [(one.pieces[piece][1] * rules.share(rules.days_late(one.hand_in)), one.hand_in.submitted) for one in begun]
+        if not worth:
+            return 0.0
+        return max(worth)[0] if which == "best" else max(worth, key=lambda one: one[1])[0]
+
+    assert found.points == pytest.approx(sum(expected((lab_id, "kernel")) for lab_id in LABS_OF_COURSE))
+    sheets = {lab_id for one in attempts for lab_id in one.answers}
+    marks = sum(expected((lab_id, "questions")) for lab_id in sheets)
+    assert (found.mark.questions or 0.0) == pytest.approx(marks)
+    assert (found.mark.questions is None) == (not sheets)
+    kernels, sheet = attempt("z", {"dds": 10.0}, {}, hours=200), attempt("z", {}, {"dds": None}, hours=200)
+    broken = attempt("z", {}, {}, refused="rar")
+    for later in (kernels, sheet, broken):
+        (after,) = standings([*attempts, later], rules)
+        assert (after.mark.questions or 0.0) == pytest.approx(marks)
+        assert after.points == pytest.approx(found.points) or later is kernels
+    page = html.page(found.graded.report, {}, statement(found))
+    for one in found.counting if len(found.counting) > 1 else ():
+        assert f"{one.hand_in.place} counts for {one.begun}" in page
+    row, (_, canvas), line = rows_of(grades_csv([found]))[0], rows_of(canvas_csv([found])), json.loads(grades_jsonl([found]))
+    assert float(row["points"]) == float(canvas["Triton kernels"]) == line["points"] == pytest.approx(found.points, abs=0.01)
+    assert row["question_points"] == canvas.get("Triton kernels (questions)", "")
+    assert (line["attempts"], set(line["counting"])) == (len(attempts), {one.hand_in.place for one in found.counting})
+
+
+@pytest.mark.parametrize("roster", [Roster(), Roster((Person("ann"), Person("ben")), "r")])
+def test_of_bonus_labs_alone_no_paper_says_nothing_of_nothing(roster):
+    one, extra = graded(hand_in()), replace(lab_report(40.0, 0.0), bonus=True)
+    found = standings([replace(one, report=replace(one.report, labs={"extra": extra}))], Rules(), roster)
+    assert list(rows_of(canvas_csv(found))[0])[5:] == list(rows_of(moodle_csv(found))[0])[1:] == ["Triton kernels (bonus)"]
+    row = rows_of(grades_csv(found))[0]
+    assert (row["points"], row["max_points"], row["bonus_points"]) == ("", "", "40.0")
+    assert "of 0" not in page_of(found) + html.page(found[0].graded.report, {}, statement(found[0]))
+    assert "not graded" not in page_of(found).split("<tbody>")[-1]
 
 
 def test_page_names_stay_in_their_folder_and_apart():

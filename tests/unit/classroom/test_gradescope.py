@@ -106,6 +106,15 @@ def test_every_report_fits_the_format(report):
     assert not any("\x1b" in test.output or "\u202e" in test.output for test in found.tests)
 
 
+def test_the_score_of_bonus_labs_alone_is_theirs():
+    report = gpu_report()
+    bonus = replace(report, labs={"gptq": replace(report.labs["w8a8"], lab_id="gptq", bonus=True)})
+    assert results(bonus)["score"] == pytest.approx(bonus.bonus_points, abs=1e-6)
+    assert bonus.bonus_points > 0
+    both = replace(report, labs={**report.labs, **bonus.labs})
+    assert results(both)["score"] == pytest.approx(report.points, abs=1e-6)
+
+
 def test_a_gpu_brings_a_leaderboard_and_speed_lines():
     found = parsed(json.dumps(results(gpu_report())))
     assert [place.name for place in found.leaderboard or []] == ["w8a8: times cuBLAS fp16", "dds: times cuBLAS fp16"]

@@ -146,7 +146,7 @@ def test_corrections_for_one_are_in_the_mark(roster):
     assert dan.absent
     assert dan.points is None
     assert ann.mark.steps == ("80 of 100 points for the kernels.", "Due 2 days later than for the others.")
-    assert ben.mark.steps == ("80 of 100 points for the kernels.", "1 day late. 10 % are taken off.")
+    assert ben.mark.steps == ("80 of 100 points for the kernels.", "1 day late: 10 % are taken off.")
     assert cat.mark.steps[-1] == "Set to 54.5 points by hand: oral exam."
 
 

@@ -38,6 +38,14 @@ def sixteenfold_rounded():
     return next(y for y in margins.fp16_accumulator(JUDGE, steps=(64,)) if JUDGE.scorer()(y) <= 1)
 
 
+def just_within(judge, slices):
+    """A Y that is right under so many slices, and wrong under half as many."""
+    reference = LAB.reference(judge.problem, slices)
+    y = reference.y.clone()
+    y[0, 0] += 0.9 * reference.bound[0, 0]
+    return y.half()
+
+
 def judged(outcome, *watched, others=()):
     outcomes = [outcome, *others]
     findings = [check(LAB, JUDGE.problem, one, BUNDLE) for one in outcomes]
@@ -111,17 +119,36 @@ def test_that_slices_are_shorter_than_sixteen_k_is_told():
     judge, ks = Judge(LAB, LAB.case("one_tile"), 1), torch.arange(96)
     outcome = margins.followed(judge, margins.honest_slices(judge, [ks // 8 == number for number in range(12)]))
     bundle = replace(BUNDLE, launches={("one_tile", 0): LAUNCH})
-    wrong = check(LAB, judge.problem, replace(outcome, y=outcome.y + 1), bundle)
+    off = just_within(judge, 12)
+    wrong = check(LAB, judge.problem, replace(outcome, y=off), bundle)
+    assert wrong.explained
     assert "with K = 96, SPLIT_K widens the tolerance by no more slices than 6" in wrong.message
     assert check(LAB, judge.problem, outcome, bundle).slices == 6
 
 
 def test_that_a_config_says_fewer_slices_than_are_added_is_told():
     ks = torch.arange(CASE.K)
-    outcome = margins.followed(JUDGE, margins.honest_slices(JUDGE, [ks * 4 // CASE.K == number for number in range(4)]))
+    outcome = margins.followed(JUDGE, margins.honest_slices(JUDGE, [ks * 8 // CASE.K == number for number in range(8)]))
     bundle = replace(BUNDLE, configs=(replace(BUNDLE.configs[0], constants={**BUNDLE.configs[0].constants, "SPLIT_K": 2}),))
-    wrong = check(LAB, JUDGE.problem, replace(outcome, y=2 * outcome.y), bundle)
-    assert "it adds 4 slices of K, and SPLIT_K = 2 of the config widens the tolerance by no more than 2" in wrong.message
+    wrong = check(LAB, JUDGE.problem, replace(outcome, y=just_within(JUDGE, 8)), bundle)
+    assert "it adds 8 slices of K, and SPLIT_K = 2 of the config widens the tolerance by no more than 2" in wrong.message
+
+
+@pytest.mark.parametrize("spoil", [lambda y: 4 * y, lambda y: y + 1, torch.zeros_like, lambda y: y.roll(1, 0), torch.neg])
+@pytest.mark.parametrize("name", ["too many", "not its share", "not followed"])
+def test_slices_are_named_only_where_their_tolerance_would_do(name, spoil):
+    judge = Judge(LAB, LAB.case("one_tile"), 1)
+    ks = torch.arange(judge.case.K)
+    outcome = margins.followed(judge, margins.honest_slices(judge, [ks // 8 == number for number in range(12)]))
+    if name == "not its share":
+        halves = margins.honest_slices(judge, [ks < 48, ks >= 48])
+        outcome = margins.followed(judge, [replace(one, value=2 * one.value) for one in halves])
+    if name == "not followed":
+        outcome = replace(outcome, contributions=b"")
+    wrong = check(LAB, judge.problem, replace(outcome, y=spoil(outcome.y)), replace(BUNDLE, launches={("one_tile", 0): LAUNCH}))
+    assert not wrong.ok
+    assert "slices" not in wrong.message
+    assert not wrong.explained, "what is wrong is still to be found"
 
 
 @pytest.mark.parametrize("additions", [{"additions": 0}, {}], ids=["none", "not followed"])

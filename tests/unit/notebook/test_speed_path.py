@@ -20,7 +20,7 @@ from grader.labs import all_labs, speed_steps_of
 from grader.labs.speed_step import ConfigFacts, Demand, SpeedStep, launched
 from grader.model import Case, Config, KernelSource, Refusal
 from grader.notebook import cells as notebook_cells
-from grader.notebook import check_cells, language, predicting, speeding, tries, work_log, worklog
+from grader.notebook import check_cells, graded, language, predicting, speeding, tries, work_log, worklog
 from grader.notebook.cells import NotYet
 from grader.notebook.speed_path import DemandResult, Guess, SpeedAnswer, SpeedPath
 from grader.reading import read
@@ -71,8 +71,7 @@ def source(lab_id: str, rung: str) -> KernelSource:
 
 
 def path_of(lab_id: str, rung: str, cores: int) -> SpeedPath:
-    """A path that takes the kernel for right, as after check(lab)."""
-    return SpeedPath(all_labs()[lab_id], source(lab_id, rung), cores, right=True)
+    return SpeedPath(all_labs()[lab_id], source(lab_id, rung), cores)
 
 
 @pytest.fixture(scope="module")
@@ -87,10 +86,12 @@ def predictions(tmp_path, monkeypatch):
     monkeypatch.setenv(predicting.PLACE, str(tmp_path / "predictions.json"))
 
 
+def report_of(lab, *tests):
+    return SimpleNamespace(labs={lab.id: SimpleNamespace(tests=tests)})
+
+
 class FixedPath:
     """A path on which every check comes to the same answer."""
-
-    right = False
 
     def __init__(self, answer: SpeedAnswer) -> None:
         self.answer = answer
@@ -103,10 +104,11 @@ class FixedPath:
 def said(monkeypatch):
     """Cells of a notebook with one answer to every step; what they show is in the list."""
     found: list[str] = []
-    output = SimpleNamespace(show=lambda answer: found.append(repr(answer)), clear=found.clear)
+    output = SimpleNamespace(show=lambda answer: found.append(repr(answer)), clear=found.clear, progress=lambda news: None)
     monkeypatch.setattr(speeding, "Output", lambda: output)
     monkeypatch.setattr(speeding, "display", lambda remarks: found.append(repr(Inline(remarks))))
     monkeypatch.setattr(speeding, "executed_kernel", lambda lab: source(lab.id, f"{lab.id}_1_obvious"))
+    monkeypatch.setattr(speeding, "graded_kernel", lambda lab, *_: report_of(lab))
     monkeypatch.setattr(speeding, "_standing", lambda *_: [])
     monkeypatch.setattr(speeding, "_first_ratios", {})
     monkeypatch.setattr(tries, "_failures", {})
@@ -204,6 +206,43 @@ def test_what_is_no_step_says_why(why):
     assert wrong in answer.wrong
 
 
+FIRST = 'triton.Config({"BLOCK_M": 64'
+BROKEN = {
+    "another config needs too much shared memory": (
+        FIRST, 'triton.Config({"BLOCK_M": 256, "BLOCK_N": 256, "BLOCK_K": 256}, num_stages=5),' + FIRST, "build.* shared memory"),
+    "another config has a tile that is none": (
+        FIRST, 'triton.Config({"BLOCK_M": 48, "BLOCK_N": 64, "BLOCK_K": 64}),' + FIRST, "build.* powers of two"),
+    "another config's tile is right in most cases": (
+        FIRST, 'triton.Config({"BLOCK_M": 64, "BLOCK_N": 64, "BLOCK_K": 32}),' + FIRST, ".* elements of Y are wrong"),
+    "a case whose rows of Y do not follow each other": ("[:, None] * stride_ym", "[:, None] * N", ".*outside y_ptr"),
+}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("why", BROKEN)
+@pytest.mark.parametrize("first", ["speed", "check"])
+def test_a_step_is_praised_only_where_the_check_finds_nothing(why, first, said, monkeypatch):
+    """In whatever order the two are asked, and whichever config took the step."""
+    old, new, wrong = BROKEN[why]
+    lab, found = all_labs()["w8a8"], source("w8a8", "w8a8_2_epilogue")
+    if "most cases" in why:
+        found = replace(found, module=found.module.replace("in_k = offs_k < K - k", "in_k = offs_k < K - k + (BLOCK_K == 32)"))
+    kernel = replace(found, module=found.module.replace(old, new))
+    assert kernel.module != found.module
+    monkeypatch.setattr(speeding, "graded_kernel", graded.graded_kernel)
+    monkeypatch.setattr(graded, "_reports", {})
+    monkeypatch.setattr(speeding, "_paths", {})
+    for module in (speeding, check_cells):
+        monkeypatch.setattr(module, "executed_kernel", lambda lab: kernel)
+    if first == "check":
+        graded.graded_kernel(lab, kernel, SimpleNamespace(progress=lambda news: None, clear=lambda: None))
+    assert not speeding._taken_already(lab, speed_steps_of("w8a8")["epilogue"])
+    speeding.predict("w8a8", "epilogue", 1)
+    with pytest.raises(NotYet, match=f"Correct first, then fast: {wrong}"):
+        check_cells.check("w8a8", speed="epilogue")
+    assert not any("✓ epilogue" in text for text in said)
+
+
 # ---------------------------------------------------------------- what is predicted
 
 
@@ -283,10 +322,11 @@ def test_a_prediction_outlives_the_kernel_and_stays_once_the_number_was_seen(sai
     story = predicting.stories()["w8a8 split"]
     assert (story.prediction.value, story.later) == (64, (256,))
     assert [(one.found, one.seen) for one in story.found] == [(n, "✓ speed_m16, config 0") for n in (256, 128)]
-    timed = SimpleNamespace(name="speed_m16", metrics={"ratio": 0.876})
-    graded = SimpleNamespace(source=source("w8a8", "w8a8_1_obvious"), tests=[timed], correctness_points=60, correctness_max=60)
+    timed = SimpleNamespace(name="speed_m16", kind="speed", metrics={"ratio": 0.876})
+    monkeypatch.setattr(speeding, "graded_before", lambda *_: report_of(all_labs()["w8a8"], timed))
+    monkeypatch.setattr(speeding, "graded_kernel", lambda *_: report_of(all_labs()["w8a8"], timed))
     monkeypatch.setattr(speeding, "chosen_device", lambda: (SimpleNamespace(name="NVIDIA H200"), None))
-    speeding.check_speed_step(all_labs()["w8a8"], "split", graded)
+    check_cells.check("w8a8", speed="split")
     assert said[-1].endswith("\nspeed_m16 by the clock: 0.88 times as fast as cuBLAS; 0.88 at first.")
     assert predicting.stories()["w8a8 split"].found[-1].seen == "✓ speed_m16, config 0, 0.88 times as fast as cuBLAS on NVIDIA H200"
     path = predicting.place()

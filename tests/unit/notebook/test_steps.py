@@ -15,7 +15,7 @@ from grader.authoring.notebooks import SOURCE, instructor_notebook
 from grader.exercises import exercises, steps_of
 from grader.labs import all_labs
 from grader.model import KernelSource, Refusal, SourceLine
-from grader.notebook import NotYet, check_cells, step_values, step_words
+from grader.notebook import NotYet, check_cells, graded, step_values, step_words
 from grader.notebook import cells as notebook_cells
 from grader.notebook.harness import StepAnswer, check_executed, problem_of
 from grader.notebook.step_words import deviation, differing
@@ -316,7 +316,7 @@ def test_a_kernel_that_the_check_saw_outside_its_tensors_is_not_launched_in_the_
     at = next(i for i, cell in enumerate(cells) if "def DDS_MM(" in cell)
     for module in (check_cells, step_values, notebook_cells):
         monkeypatch.setattr(module, "inputs", lambda *_: cells)
-    monkeypatch.setattr(check_cells, "_reports", {})
+    monkeypatch.setattr(graded, "_reports", {})
     whole = cells[at]
     cells[at] = whole.replace("tl.store(", "tl.store(4096 * 4096 * 16 + ", 1)
     assert cells[at] != whole
