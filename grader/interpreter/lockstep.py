@@ -32,14 +32,15 @@ from grader.interpreter.launch_findings import Place
 from grader.interpreter.memory_access import is_misaligned
 from grader.interpreter.memory_check import MemoryCheck, is_index
 from grader.interpreter.native_memory import NativeMemory, line_in, taken
-from grader.interpreter.per_program import Diverged, NeedsOneByOne, PerProgram, programs_of, stacked
+from grader.interpreter.per_program import MOST_ELEMENTS, Diverged, NeedsOneByOne, PerProgram, programs_of, stacked
 from grader.interpreter.program_loop import tell_grid
 from grader.interpreter.races import ADDS, SEVERAL, count_additions
 
-TILE_ELEMENTS = 1 << 18
+TILE_ELEMENTS = 1 << 20
 """Of the tiles of all programs of a batch together: what is larger takes longer in NumPy than on the way there."""
 FIRST_PROGRAMS, MOST_PROGRAMS = 64, 1024
-"""Of the first batch, and of any: each may have twice as many as the one before, unless a batch takes more memory than ROOM."""
+"""Of the first batch, and of any: each may have twice as many as the one before, unless a batch takes more memory than ROOM, or a tile of
+its programs more elements than may be kept together."""
 ROOM = 1 << 18
 """KiB. The constants do not always tell how large tiles are."""
 FEWEST = 3
@@ -64,14 +65,14 @@ def launch(function: Any, grid: Sequence[int], size: int, arguments: Mapping[str
     Neighbours along the first axis run together, as on a GPU: they mostly share what a loop's length depends on, and so stay together.
     function, arguments: as `program_loop.run` takes them.
     """
-    dims = tell_grid(grid)
+    dims, PerProgram.largest = tell_grid(grid), 0
     programs, before, batch = math.prod(dims), _peak_memory(), min(size, FIRST_PROGRAMS)
     while check.ended < programs:
         numbers = np.arange(check.ended, min(check.ended + batch, programs))
         check.divergences, check.partings = 0, MAX_DIVERGENCES * math.ceil(batch / FIRST_PROGRAMS)
         _run(function, arguments, np.stack(np.unravel_index(numbers, dims, order="F")).astype(np.int32), check)
         check.ended += len(numbers)
-        if 2 * (_peak_memory() - before) <= ROOM:
+        if 2 * (_peak_memory() - before) <= ROOM and 2 * PerProgram.largest <= MOST_ELEMENTS:
             batch = min(2 * batch, size)
 
 
