@@ -128,7 +128,8 @@ def with_binaries(lab: Lab, source: KernelSource, bundle: KernelBundle, options:
 
 def assignments(lab: Lab, bundle: KernelBundle, *, compiled: bool = True) -> dict[str, tuple[int, ...]]:
     """Which configs each correctness case runs with: one of those that compile, in turn; where the case says so three of them, all, all
-    that make at most MANY programs of it, or, of persistent kernels, those of large tiles: there may be none.
+    that make at most MANY programs of it, or, of persistent kernels, those of large tiles: there may be none. Of the cases that take one in
+    turn and have one specialisation, the smallest, by which a mistake is explained, has its turn, and the others its config.
 
     compiled=False: before anything was compiled, as if every config did.
     """
@@ -136,12 +137,12 @@ def assignments(lab: Lab, bundle: KernelBundle, *, compiled: bool = True) -> dic
     assigned = {case.name: _named(lab, bundle, case, working) for case in lab.cases}
     needed = {case.name: assigned.get(case.name, working) for case in lab.all_cases if not case.hidden}
     built = {_specialised(bundle, name, index) for name, indices in needed.items() for index in indices}
-    for number, case in enumerate(lab.cases):
-        if not assigned[case.name] and case.configs != "few":
-            turn = number % len(working)
-            config = _next_config(bundle, case.name, (*working[turn:], *working[:turn]), built)
-            assigned[case.name] = (config,)
-            built.add(_specialised(bundle, case.name, config))
+    single = [one for one in enumerate(lab.cases) if not assigned[one[1].name] and one[1].configs != "few"]
+    for number, case in sorted(single, key=lambda one: (one[1].hidden, one[1].M * one[1].N * one[1].K)):
+        turn = number % len(working)
+        config = _next_config(bundle, case.name, (*working[turn:], *working[:turn]), built)
+        assigned[case.name] = (config,)
+        built.add(_specialised(bundle, case.name, config))
     return assigned
 
 

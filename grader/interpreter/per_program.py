@@ -34,7 +34,7 @@ def _of_each(name: str) -> Callable[[PerProgram], PerProgram]:
 
 
 class PerProgram(NDArrayOperatorsMixin):
-    """`stack` [programs, ...]: each program's array. Shape and sizes are those of one program's. `largest`: elements of the largest so far."""
+    """`stack` [programs, ...]: each program's array. Shape and sizes are those of one program's. largest: elements of any so far."""
 
     __slots__ = ("stack",)
     largest = 0
