@@ -188,8 +188,8 @@ def table(record: StageRecord) -> str:
     """The record as Markdown."""
     lines = ["| | stage | how many | CPU s |", "|---|---|---|---|"]
     for name, stages in record.stages.items():
-        for stage in sorted(stages, key=lambda one: -one.cpu_seconds):
-            lines.append(f"| {name} | {stage.name} | {stage.count} | {stage.cpu_seconds:.2f} |")
+        dearest = sorted(stages, key=lambda one: -one.cpu_seconds)
+        lines += [f"| {name} | {stage.name} | {stage.count} | {stage.cpu_seconds:.2f} |" for stage in dearest]
         lines.append(f"| {name} | all | | {sum(stage.cpu_seconds for stage in stages):.1f} |")
     load = ", ".join(map(str, record.load))
     return "\n".join(lines) + f"\n\n*{record.cores} cores, load {load}, {record.memory_gb} GB, {record.date}.*\n"
