@@ -12,6 +12,7 @@ from collections import defaultdict
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, replace
+from importlib import import_module
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any, Literal
@@ -126,9 +127,7 @@ def student(machine: Machine) -> tuple[Stage, ...]:
 
 def compiling() -> tuple[Stage, ...]:
     """One in EVERY of the binaries of a class with a GPU, by the compiler's stages; they are compiled in this process."""
-    from grader.building.sandboxed import triton_stages
-    from grader.interpreter import generated_module
-
+    triton_stages, generated_module = map(import_module, ("grader.building.sandboxed.triton_stages", "grader.interpreter.generated_module"))
     counted = Counted()
     for lab, source in _sources():
         bundle = describe(lab, source, BuildOptions((90,), "all", 1))
