@@ -1,5 +1,5 @@
 """`python -m bench race`, `encoder`, `decoder` and `figures`: kernels against cuBLAS fp16, whole models, as data and as drawings;
-`students` and `serving`: the grader's own speed."""
+`students`, `stages` and `serving`: the grader's own speed."""
 
 from __future__ import annotations
 
@@ -141,6 +141,18 @@ def _write_between(document: Path, begin: str, end: str, text: str) -> None:
     page = document.read_text(encoding="utf-8")
     before, after = page[: page.index(begin) + len(begin)], page[page.index(end) :]
     write_whole(document, f"{before}\n\n{text}\n{after}")
+
+
+@app.command()
+def stages() -> None:
+    """Measure where the CPU seconds of one student go, with a GPU and without; writes bench/results/stages.json and the table of
+    docs/instructor.md."""
+    from bench.stages import BEGIN, END, RESULTS, measure, table, to_json
+
+    record = measure()
+    write_whole(RESULTS / "stages.json", to_json(record))
+    _write_between(Path("docs") / "instructor.md", BEGIN, END, table(record))
+    typer.echo(table(record))
 
 
 @app.command()

@@ -127,10 +127,10 @@ class Parameter:
 class Case:
     """One correctness or speed case. M, N, K are the logical sizes; the other fields select a recipe for the lab's inputs.
 
-    `about` finishes the sentence "this case checks ...". `configs` is "one" (the cases take the student's configs in turn), "three": the
-    first, the last and one between, "all", "most": all but those whose tiles are so small that the case has many programs, or "few": only
-    those of persistent kernels, perhaps none. Of a hidden case a student learns the verdict, not the data. Speed cases set `launches`:
-    how many launches one timed graph holds, each on its own inputs.
+    `about` finishes the sentence "this case checks ...". `configs` is "one" (the cases take the student's configs in turn, those of one
+    specialisation the same), "three": the first, the last and one between, "all", "most": all but those whose tiles are so small that the
+    case has many programs, or "few": only those of persistent kernels, perhaps none. Of a hidden case a student learns the verdict, not
+    the data. Speed cases set `launches`: how many launches one timed graph holds, each on its own inputs.
     `group_size`: how many neighbours along K share a scale, in labs that have groups; 0 means all K of them.
     """
 

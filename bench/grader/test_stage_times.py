@@ -1,6 +1,6 @@
 """Each stage of the grader on fixed submissions: a right kernel and a wrong one of each lab. Nothing here runs on a GPU.
 
-Runs are kept in bench/results/stages/ and compared with the last one; the same seed gives the same inputs.
+Runs are kept in build/benchmarks/ and compared with the last one; the same seed gives the same inputs.
 """
 
 from __future__ import annotations

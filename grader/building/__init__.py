@@ -7,7 +7,7 @@ compile turns that module into binaries.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Sequence, Set
 from dataclasses import replace
 
 from grader.building.binary_cache import BinaryCache, own_folder
@@ -47,6 +47,9 @@ PIECES = 2
 """Programs of the case of one small tile, 64 x 64: of tiles that are smaller, other cases have several a program."""
 WORKERS = 16
 """Programs; of so few each makes several tiles in other cases, however large these are."""
+
+Specialised = tuple[int, str]
+"""A config, and the key of a launch."""
 
 
 def build(
@@ -124,32 +127,55 @@ def with_binaries(lab: Lab, source: KernelSource, bundle: KernelBundle, options:
 
 
 def assignments(lab: Lab, bundle: KernelBundle, *, compiled: bool = True) -> dict[str, tuple[int, ...]]:
-    """Which configs each correctness case runs with: those that compile, in turn; where the case says so three of them, all, all that make
-    at most MANY programs of it, or, of persistent kernels, those of large tiles: there may be none.
+    """Which configs each correctness case runs with: one of those that compile, in turn; where the case says so three of them, all, all
+    that make at most MANY programs of it, or, of persistent kernels, those of large tiles: there may be none. Of the cases that take one in
+    turn and have one specialisation, the smallest, by which a mistake is explained, has its turn, and the others its config.
 
     compiled=False: before anything was compiled, as if every config did.
     """
     working = bundle.working if compiled else tuple(range(len(bundle.configs)))
-    assigned = {}
-    for number, case in enumerate(lab.cases):
-        chosen = () if case.configs == "one" else working
-        if case.configs == "three" and len(working) > 3:
-            chosen = working[0], working[len(working) // 2], working[-1]
-        if case.configs == "most":
-            chosen = tuple(index for index in working if _programs(bundle, case.name, index) <= MANY)
-        if case.configs == "few":
-            chosen = tuple(index for index in working if _is_persistent(lab, bundle, case, index))
-        rotated = () if case.configs == "few" else (_next_config(bundle, case.name, number, working),)
-        assigned[case.name] = chosen or rotated
+    assigned = {case.name: _named(lab, bundle, case, working) for case in lab.cases}
+    needed = {case.name: assigned.get(case.name, working) for case in lab.all_cases if not case.hidden}
+    built = {_specialised(bundle, name, index) for name, indices in needed.items() for index in indices}
+    single = [one for one in enumerate(lab.cases) if not assigned[one[1].name] and one[1].configs != "few"]
+    for number, case in sorted(single, key=lambda one: (one[1].hidden, one[1].M * one[1].N * one[1].K)):
+        turn = number % len(working)
+        config = _next_config(bundle, case.name, (*working[turn:], *working[:turn]), built)
+        assigned[case.name] = (config,)
+        built.add(_specialised(bundle, case.name, config))
     return assigned
 
 
-def _next_config(bundle: KernelBundle, case: str, number: int, working: Sequence[int]) -> int:
-    """The config whose turn it is; where that launches too many programs for the interpreter, the one that launches the fewest."""
-    config = working[number % len(working)]
-    if _programs(bundle, case, config) <= MOST_PROGRAMS:
-        return config
-    return min(working, key=lambda index: _programs(bundle, case, index) or math.inf)
+def _named(lab: Lab, bundle: KernelBundle, case: Case, working: tuple[int, ...]) -> tuple[int, ...]:
+    """The configs that the case itself says; none where it takes one in turn."""
+    if case.configs == "three":
+        return (working[0], working[len(working) // 2], working[-1]) if len(working) > 3 else working
+    if case.configs == "most":
+        return tuple(index for index in working if _programs(bundle, case.name, index) <= MANY)
+    if case.configs == "few":
+        return tuple(index for index in working if _is_persistent(lab, bundle, case, index))
+    return working if case.configs == "all" else ()
+
+
+def _next_config(bundle: KernelBundle, case: str, turns: Sequence[int], built: Set[Specialised]) -> int:
+    """The config whose turn it is, or the first after it whose binary for this case another case needs too; where the one whose turn it is
+    launches too many programs for the interpreter, the one that launches the fewest."""
+    if _programs(bundle, case, turns[0]) > MOST_PROGRAMS:
+        return min(turns, key=lambda index: _programs(bundle, case, index) or math.inf)
+    if (case, turns[0]) not in bundle.launches:  # it was refused, which is to be told
+        return turns[0]
+    alike = (
+        one
+        for one in turns
+        if _specialised(bundle, case, one) in built and _programs(bundle, case, one) <= MOST_PROGRAMS
+    )
+    return next(alike, turns[0])
+
+
+def _specialised(bundle: KernelBundle, case: str, config: int) -> Specialised:
+    """What tells the binary of a launch from others; one that was refused is alike to none."""
+    launch = bundle.launches.get((case, config))
+    return config, launch.key if launch else case
 
 
 def _programs(bundle: KernelBundle, case: str, config: int) -> int:

@@ -32,14 +32,15 @@ from grader.interpreter.launch_findings import Place
 from grader.interpreter.memory_access import is_misaligned
 from grader.interpreter.memory_check import MemoryCheck, is_index
 from grader.interpreter.native_memory import NativeMemory, line_in, taken
-from grader.interpreter.per_program import Diverged, NeedsOneByOne, PerProgram, programs_of, stacked
+from grader.interpreter.per_program import MOST_ELEMENTS, Diverged, NeedsOneByOne, PerProgram, programs_of, stacked
 from grader.interpreter.program_loop import tell_grid
 from grader.interpreter.races import ADDS, SEVERAL, count_additions
 
-TILE_ELEMENTS = 1 << 18
+TILE_ELEMENTS = 1 << 20
 """Of the tiles of all programs of a batch together: what is larger takes longer in NumPy than on the way there."""
 FIRST_PROGRAMS, MOST_PROGRAMS = 64, 1024
-"""Of the first batch, and of any: each may have twice as many as the one before, unless a batch takes more memory than ROOM."""
+"""Of the first batch, and of any: each may have twice as many as the one before, unless a batch takes more memory than ROOM, or a tile of
+its programs more elements than may be kept together."""
 ROOM = 1 << 18
 """KiB. The constants do not always tell how large tiles are."""
 FEWEST = 3
@@ -64,14 +65,14 @@ def launch(function: Any, grid: Sequence[int], size: int, arguments: Mapping[str
     Neighbours along the first axis run together, as on a GPU: they mostly share what a loop's length depends on, and so stay together.
     function, arguments: as `program_loop.run` takes them.
     """
-    dims = tell_grid(grid)
+    dims, PerProgram.largest = tell_grid(grid), 0
     programs, before, batch = math.prod(dims), _peak_memory(), min(size, FIRST_PROGRAMS)
     while check.ended < programs:
         numbers = np.arange(check.ended, min(check.ended + batch, programs))
         check.divergences, check.partings = 0, MAX_DIVERGENCES * math.ceil(batch / FIRST_PROGRAMS)
         _run(function, arguments, np.stack(np.unravel_index(numbers, dims, order="F")).astype(np.int32), check)
         check.ended += len(numbers)
-        if 2 * (_peak_memory() - before) <= ROOM:
+        if 2 * (_peak_memory() - before) <= ROOM and 2 * PerProgram.largest <= MOST_ELEMENTS:
             batch = min(2 * batch, size)
 
 
@@ -226,20 +227,18 @@ class Lockstep(MemoryCheck):
         self.moment += 1
         self.log.add(Logged(self.found.here(), self.moment, self.numbers, *access))
 
-    def locate(
-        self, pointers: np.ndarray, mask: np.ndarray, width: int
-    ) -> tuple[Area | None, np.ndarray, np.ndarray, bool]:
-        """The tensor of an access, None if no lane is active; the elements of its buffer; the real addresses; and whether all lie in it."""
-        active = pointers[mask]
+    def locate(self, pointers: np.ndarray, mask: np.ndarray, width: int) -> tuple[Area | None, np.ndarray, bool]:
+        """The tensor of an access, None if no lane is active; the elements of its buffer; and whether all lie in it."""
+        active = pointers.reshape(-1) if mask.all() else pointers[mask]
         if not active.size:
-            return None, active, pointers, True
+            return None, active, True
         area, between = area_of(active, self.areas)
         if area is None:
             raise NeedsOneByOne("an access that lies near no single tensor")
         if is_misaligned(active, width):
             raise NeedsOneByOne("a misaligned access")
         inside = (between and area.dense and width == area.width) or bool(area.good(active, width).all())
-        return area, area.offsets(active) // area.width, pointers + np.uint64(area.shift), inside
+        return area, area.offsets(active) // area.width, inside
 
     def note(self, op: str, area: Area, elements: np.ndarray, mask: np.ndarray) -> None:
         """A store of each program of the batch that has active lanes."""
@@ -260,7 +259,7 @@ class _LockstepMemory(NativeMemory):
             shape = pointers.shape
             pointers, mask, other = (stacked(value, programs, shape) for value in (pointers, mask, other))
         everywhere = np.broadcast_to(mask, pointers.shape)
-        area, elements, real, inside = self._check.locate(pointers, everywhere, np.dtype(dtype).itemsize)
+        area, elements, inside = self._check.locate(pointers, everywhere, np.dtype(dtype).itemsize)
         if area is not None and area.output:
             raise NeedsOneByOne("a load of what is written")
         if area is not None and not inside:
@@ -268,15 +267,17 @@ class _LockstepMemory(NativeMemory):
                 raise NeedsOneByOne("an index from outside")
             loaded = self._load_beside(area, (pointers, everywhere, other), dtype, programs)
             return loaded if programs is None else PerProgram(loaded)
-        if area is not None and self._check.contributions:
+        contributions = self._check.contributions
+        if contributions and area is contributions.factor:
             if programs is None:
-                self._check.contributions.load_by_all(area, elements, self._check.numbers)
+                contributions.load_by_all(area, elements, self._check.numbers)
             else:
-                self._check.contributions.load(area, elements, self._check.numbers[np.nonzero(everywhere)[0]])
+                contributions.load(area, elements, self._check.numbers[np.nonzero(everywhere)[0]])
         if area is not None and area.width == np.dtype(dtype).itemsize:
-            loaded = taken(area, elements, real.shape, everywhere, other, dtype)
+            loaded = taken(area, elements, pointers.shape, everywhere, other, dtype)
         else:
-            loaded = self._memory.load(real, mask, other, dtype)
+            shift = np.uint64(area.shift if area else 0)
+            loaded = self._memory.load(pointers + shift, mask, other, dtype)
         return loaded if programs is None else PerProgram(loaded)
 
     def _load_beside(self, area: Area, lanes: tuple[Any, Any, Any], dtype: Any, programs: int | None) -> np.ndarray:
@@ -320,7 +321,7 @@ class _LockstepMemory(NativeMemory):
         check.writes += 1
         pointers, values, mask = (stacked(value, check.together, shape) for value in (pointers, values, mask))
         mask = mask.astype(bool, copy=False)
-        area, elements, real, inside = check.locate(pointers, mask, values.itemsize)
+        area, elements, inside = check.locate(pointers, mask, values.itemsize)
         if area is None:
             return
         if not area.output or values.itemsize != area.width:
@@ -338,7 +339,7 @@ class _LockstepMemory(NativeMemory):
         if log.disputed:
             return
         if not adding:
-            self._memory.store(real, values, mask)
+            self._memory.store(pointers + np.uint64(area.shift), values, mask)
             return
         with np.errstate(over="ignore", invalid="ignore"):  # an fp16 sum past 65504 becomes infinite, as on a GPU
             np.add.at(area.buffer[: area.size].view(values.dtype), elements, values[mask])

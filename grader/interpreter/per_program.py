@@ -34,13 +34,16 @@ def _of_each(name: str) -> Callable[[PerProgram], PerProgram]:
 
 
 class PerProgram(NDArrayOperatorsMixin):
-    """`stack` [programs, ...]: each program's array. Shape and sizes are those of one program's."""
+    """`stack` [programs, ...]: each program's array. Shape and sizes are those of one program's. largest: elements of any so far."""
 
     __slots__ = ("stack",)
+    largest = 0
 
     def __init__(self, stack: np.ndarray) -> None:
-        if stack.size > MOST_ELEMENTS:
-            raise NeedsOneByOne("tiles too large to be kept for many programs")
+        if stack.size > PerProgram.largest:
+            if stack.size > MOST_ELEMENTS:
+                raise NeedsOneByOne("tiles too large to be kept for many programs")
+            PerProgram.largest = stack.size
         self.stack = stack
 
     @property

@@ -92,10 +92,10 @@ def matmul_reference(
     return Reference(y, bound, math.sqrt(square), *whole)
 
 
-def _used(a: torch.Tensor, w: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
-    """Both without the k for which A is zero in every row, as where a slice of K is compared."""
+def _used(a: torch.Tensor, *others: torch.Tensor) -> tuple[torch.Tensor, ...]:
+    """All without the k for which A is zero in every row, as where a slice of K is compared."""
     used = (a != 0).any(dim=0)
-    return (a, w) if bool(used.all()) else (a[:, used], w[:, used])
+    return (a, *others) if bool(used.all()) else tuple(one[:, used] for one in (a, *others))
 
 
 def weight_only_reference(
@@ -106,8 +106,9 @@ def weight_only_reference(
     It may round W to fp16, truncate it to the eleven bits of TF32, or use one of `variants` of it, float64 [N, K]. How far each of these
     moves an element of Y is computed exactly, and no more than that is permitted.
     """
-    cut = (w.float().view(torch.int32) & ~0x1FFF).view(torch.float32).double()
-    made = (w.to(torch.float16).double(), cut, *variants)
-    moved = [(left @ right.t()).abs() for left, right in (_used(a, one - w) for one in made)]
+    left, right, *others = _used(a, w, *variants)
+    cut = (right.float().view(torch.int32) & ~0x1FFF).view(torch.float32).double()
+    made = (right.to(torch.float16).double(), cut, *others)
+    moved = [(left @ (one - right).t()).abs() for one in made]
     permitted = (1 + 2 * U_FP16) * torch.stack(moved).amax(dim=0)
     return matmul_reference(a, w, roundings=roundings, permitted=permitted)

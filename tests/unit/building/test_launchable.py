@@ -182,6 +182,32 @@ def test_no_launch_of_a_solution_has_more_programs_than_the_interpreter_is_good_
     assert max(math.prod(described.launches[case, index].grid) for case, indices in asked.items() for index in indices) <= MOST_PROGRAMS
 
 
+@pytest.mark.parametrize("lab_id", LABS)
+def test_cases_of_one_config_and_one_specialisation_share_a_binary(lab_id):
+    """With that of the cases of all configs, where these have it. What is hidden changes nothing of what is public."""
+    lab = get_lab(lab_id)
+    source = read(TESTS.parent / "solutions" / f"{lab_id}.py", [lab]).labs[lab_id]
+    hidden = replace(lab.case("odd_m"), name="hidden_1", hidden=True, configs="all")
+    ran = []
+    for cases in (lab.cases, (*lab.cases, hidden)):
+        whole = replace(lab, cases=cases)
+        described = describe(whole, source, BuildOptions((90,), "verdict", 1, None))
+        assert isinstance(described, KernelBundle), described
+        ran.append(assignments(whole, described, compiled=False))
+    asked, with_hidden = ran
+    assert {**with_hidden, **asked} == with_hidden
+    single = {case.name for case in lab.cases if case.configs == "one"}
+    every = {case.name: tuple(range(len(described.configs))) for case in lab.speed_cases}
+    by_key = {}
+    for name in single:
+        by_key.setdefault(described.launches[name, 0].key, set()).update(asked[name])
+    others = {name: indices for name, indices in {**every, **asked}.items() if name not in single}
+    elsewhere = {(described.launches[name, index].key, index) for name, indices in others.items() for index in indices}
+    alone = {key: {index for index in indices if (key, index) not in elsewhere} for key, indices in by_key.items()}
+    assert max(map(len, alone.values())) == 1
+    assert len(by_key) < len(single)
+
+
 HEURISTIC = """@triton.heuristics({"WIDE": lambda args: 4 if args["M"] > 64 else 1})
 @triton.jit
 """
