@@ -29,8 +29,8 @@ def report(
     moments: Sequence[tuple[int, int]],
     misled: str | None,
 ) -> None:
-    """Adds what is found in the rows of [programs, ...], each kind of fault once. mask: active lanes; bad: those in no element, one at least in each row; moments: of
-    the programs, as `Findings.moment`; misled: as `MemoryCheck.misled`."""
+    """Adds what is found in the rows of [programs, ...], each kind of fault once, as it is in the earliest program. mask: active lanes; bad:
+    those in no element, one at least in each row; moments: of the programs, as `Findings.moment`; misled: as `MemoryCheck.misled`."""
     offsets, here = (pointers - np.uint64(area.base)).view(np.int64) // area.width, found.here()
     flat, inside = offsets.reshape(len(offsets), -1), mask.reshape(len(mask), -1)
     first, lanes = bad.reshape(len(bad), -1).argmax(axis=1), bad.reshape(len(bad), -1).sum(axis=1)
