@@ -38,12 +38,12 @@ Machine = Literal["no GPU", "a GPU"]
 ASKED = {
     "describe": "sandbox: configs and grids", "lower": "sandbox: to LLVM IR", "allocate": "sandbox: until shared memory is known",
     "compile": "sandbox: to a binary", "interpret": "sandbox: launches on the interpreter",
-}  # fmt: skip
+}
 """Requests of a sandbox that are counted by themselves."""
 
 
 @dataclass(frozen=True)
-class Stage:
+class StageTime:
     """cpu_seconds: of user and system time, for all `count` of it together."""
 
     name: str
@@ -60,11 +60,11 @@ class StageRecord:
     cores: int
     load: tuple[float, ...]
     versions: dict[str, str]
-    stages: dict[str, tuple[Stage, ...]]
+    stages: dict[str, tuple[StageTime, ...]]
     memory_gb: float
 
 
-class Counted:
+class Requests:
     """Counts and CPU seconds by stage."""
 
     def __init__(self) -> None:
@@ -94,8 +94,8 @@ class Counted:
 
         return counted
 
-    def stages(self) -> tuple[Stage, ...]:
-        return tuple(Stage(name, int(count), round(seconds, 2)) for name, (count, seconds) in self.spent.items())
+    def stages(self) -> tuple[StageTime, ...]:
+        return tuple(StageTime(name, int(count), round(seconds, 2)) for name, (count, seconds) in self.spent.items())
 
 
 def _spent() -> float:
@@ -104,9 +104,9 @@ def _spent() -> float:
     return sum(one.ru_utime + one.ru_stime for one in both)
 
 
-def student(machine: Machine) -> tuple[Stage, ...]:
+def student(machine: Machine) -> tuple[StageTime, ...]:
     """One student's way through a batch, except for what a GPU does."""
-    counted, device = Counted(), choose("cpu")[0]
+    counted, device = Requests(), choose("cpu")[0]
     options = GradeOptions(device, jobs=1, facts=False)
     building = BuildOptions((90,), "all", 1) if machine == "a GPU" else options.building
     prewarm()
@@ -125,10 +125,10 @@ def student(machine: Machine) -> tuple[Stage, ...]:
     return counted.stages()
 
 
-def compiling() -> tuple[Stage, ...]:
+def compiling() -> tuple[StageTime, ...]:
     """One in EVERY of the binaries of a class with a GPU, by the compiler's stages; they are compiled in this process."""
     triton_stages, generated_module = map(import_module, ("grader.building.sandboxed.triton_stages", "grader.interpreter.generated_module"))
-    counted = Counted()
+    counted = Requests()
     for lab, source in _sources():
         bundle = describe(lab, source, BuildOptions((90,), "all", 1))
         assert isinstance(bundle, KernelBundle), bundle
@@ -170,7 +170,7 @@ def measure() -> StageRecord:
     load, stages = [], {}
     for name, part in {
         "without a GPU": lambda: student("no GPU"), "for a GPU": lambda: student("a GPU"), f"one binary in {EVERY}": compiling,
-    }.items():  # fmt: skip
+    }.items():
         load.append(round(os.getloadavg()[0], 1))
         stages[name] = part()
     versions = {"python": platform.python_version(), "torch": torch.__version__, "triton": version("triton")}

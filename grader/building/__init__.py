@@ -139,8 +139,8 @@ def assignments(lab: Lab, bundle: KernelBundle, *, compiled: bool = True) -> dic
     built = {_specialised(bundle, name, index) for name, indices in needed.items() for index in indices}
     single = [one for one in enumerate(lab.cases) if not assigned[one[1].name] and one[1].configs != "few"]
     for number, case in sorted(single, key=lambda one: (one[1].hidden, one[1].M * one[1].N * one[1].K)):
-        turn = number % len(working)
-        config = _next_config(bundle, case.name, (*working[turn:], *working[:turn]), built)
+        first = number % len(working)
+        config = _next_config(bundle, case.name, (*working[first:], *working[:first]), built)
         assigned[case.name] = (config,)
         built.add(_specialised(bundle, case.name, config))
     return assigned
@@ -157,19 +157,19 @@ def _named(lab: Lab, bundle: KernelBundle, case: Case, working: tuple[int, ...])
     return working if case.configs == "all" else ()
 
 
-def _next_config(bundle: KernelBundle, case: str, turns: Sequence[int], built: Set[Specialised]) -> int:
+def _next_config(bundle: KernelBundle, case: str, order: Sequence[int], built: Set[Specialised]) -> int:
     """The config whose turn it is, or the first after it whose binary for this case another case needs too; where the one whose turn it is
     launches too many programs for the interpreter, the one that launches the fewest."""
-    if _programs(bundle, case, turns[0]) > MOST_PROGRAMS:
-        return min(turns, key=lambda index: _programs(bundle, case, index) or math.inf)
-    if (case, turns[0]) not in bundle.launches:  # it was refused, which is to be told
-        return turns[0]
+    if _programs(bundle, case, order[0]) > MOST_PROGRAMS:
+        return min(order, key=lambda index: _programs(bundle, case, index) or math.inf)
+    if (case, order[0]) not in bundle.launches:  # it was refused, which is to be told
+        return order[0]
     alike = (
         one
-        for one in turns
+        for one in order
         if _specialised(bundle, case, one) in built and _programs(bundle, case, one) <= MOST_PROGRAMS
     )
-    return next(alike, turns[0])
+    return next(alike, order[0])
 
 
 def _specialised(bundle: KernelBundle, case: str, config: int) -> Specialised:

@@ -29,8 +29,11 @@ def report(
     moments: Sequence[tuple[int, int]],
     misled: str | None,
 ) -> None:
-    """Adds what is found in the rows of [programs, ...], each kind of fault once, as it is in the earliest program. mask: active lanes; bad:
-    those in no element, one at least in each row; moments: of the programs, as `Findings.moment`; misled: as `MemoryCheck.misled`."""
+    """Adds what is found in the rows of [programs, ...], each kind of fault once, as the earliest program has it.
+
+    mask: active lanes; bad: those in no element, one at least in each row; moments: of the programs, as `Findings.moment`; misled: as
+    `MemoryCheck.misled`.
+    """
     offsets, here = (pointers - np.uint64(area.base)).view(np.int64) // area.width, found.here()
     flat, inside = offsets.reshape(len(offsets), -1), mask.reshape(len(mask), -1)
     first, lanes = bad.reshape(len(bad), -1).argmax(axis=1), bad.reshape(len(bad), -1).sum(axis=1)
@@ -42,8 +45,8 @@ def report(
         offset, meant = flat[rows, first[rows]], along_axes(offsets[rows], area)
         each = [at.reshape(len(rows), -1) for at in meant or ()]
         index = [at[range(len(rows)), first[rows]] for at in each] or index_at(offset, area)
-        told = offset + area.offset
-        faults = np.where((told >= area.hull.start) & (told < area.hull.stop), GAP, OUTSIDE)
+        element = offset + area.offset
+        faults = np.where((element >= area.hull.start) & (element < area.hull.stop), GAP, OUTSIDE)
         if meant:
             beside = np.array([(at < 0) | (at >= size) for at, size in zip(index, area.shape, strict=True)])
             low = [np.where(inside[rows], at, 0).min(axis=1) < 0 for at in each]
