@@ -128,7 +128,7 @@ def _unseen(outcomes: Sequence[Outcome], watched: Sequence[Outcome], sanitized: 
     seen = {(one.case, one.config) for one in watched if one.status == "ran"} | {
         (one.case, one.config) for one in sanitized
     }
-    blind = [one for one in outcomes if (one.case, one.config) not in seen and one.status == "ran"]
+    blind = [one for one in outcomes if (one.case, one.config) not in seen and one.status in ("ran", "unsupported")]
     return list(dict.fromkeys(one.case for one in blind))
 
 
