@@ -12,8 +12,8 @@ Read it in this order, half an hour in all:
    `stores` and `programs` (who stores what), `addresses` and `lookups` (which elements meet), `counts` (each k once), `values` (what the
    operands hold), `sums` and `precision` (what becomes of the products), `scales` (what they are multiplied by).
 6. `mending`: of a wrong number, the first one that could alone put it right, and that nothing right is made of; it is asked of addresses
-   and masks, and by `looping` of loops. `definition`: what is made of what, and where to look first for what was not tried: tiles that
-   nobody stores, conditions; `statements`: which stands in which;
+   and masks, and by `looping` of loops. `tile_numbers`: the same of the number that a program's tile is chosen by. `definition`: what is
+   made of what, and where to look first for what was not tried, such as conditions; `statements`: which stands in which;
    `reordering`: where a tile was moved. These alone may err: all else is measured.
 7. `catalogue`: names, where a known mistake gives the same numbers. `explaining`: which launches to record, and what they agree on.
    `reasons`: the sentences, and what is said of a kernel that cannot be followed.

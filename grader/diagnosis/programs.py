@@ -22,6 +22,7 @@ from grader.diagnosis.reordering import line_of_moved
 from grader.diagnosis.statements import axes_asked_for
 from grader.diagnosis.stores import first_store, places_in_output, recorded_stores, store_axes
 from grader.diagnosis.tape import Node
+from grader.diagnosis.tile_numbers import line_of_tile
 from grader.model import place_in
 
 Tile = tuple[int, int]
@@ -92,7 +93,7 @@ def _shared(run: Run, tiles: TileMap) -> list[Observation]:
     if run.config.split_k > 1:
         return [Observation("programs", "shared", tiles.store.line, text, "slices that are added, with tl.atomic_add")]
     expected = f"one program for each of the {tiles.count[0]} x {tiles.count[1]} tiles of Y"
-    line, tried = _line_of_home(run)
+    line, tried = _tried_line(run, tiles)
     text += _rule(run, tiles)
     return [Observation("programs", "shared", line or _line(run, tiles), text, expected, hedged=not tried)]
 
@@ -226,6 +227,15 @@ def _line_of_home(run: Run) -> tuple[int | None, bool]:
     return None, False
 
 
+def _tried_line(run: Run, tiles: TileMap | None) -> tuple[int | None, bool]:
+    """Where the number was made that would bring the sums, else the tiles, to where they belong; and whether there is one."""
+    home, tried = _line_of_home(run)
+    if home is None and tiles is not None:
+        line = line_of_tile(run, tiles.store, tiles.size, tiles.count)
+        return line, line is not None
+    return home, tried
+
+
 def _missing(run: Run, tiles: TileMap | None, unwritten: Array) -> Observation:
     rows, columns = np.flatnonzero(unwritten.any(axis=1)), np.flatnonzero(unwritten.any(axis=0))
     text = f"no program stores rows {span(rows)}, columns {span(columns)} of Y"
@@ -237,7 +247,7 @@ def _missing(run: Run, tiles: TileMap | None, unwritten: Array) -> Observation:
     if owing:
         grid = " x ".join(map(str, run.grid if run.grid[2] > 1 else run.grid[:2]))
         text += f": going by the others, program {owing} would store there, but the grid has only {grid} programs"
-    line, tried = _line_of_home(run)
+    line, tried = _tried_line(run, tiles)
     if tiles is not None:
         text, line = text + _rule(run, tiles), line or _line(run, tiles)
     elif line is None and (store := first_store(run)):

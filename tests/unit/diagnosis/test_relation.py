@@ -528,6 +528,11 @@ def test_a_mistake_that_only_a_large_case_has_is_looked_into(tmp_path):
         ("dds_A01", "rectangular", "line 42 (look here first), `acc0`"),
         # M and N, given to a helper as N and M
         ("w8a8_A11", "all_tails", "line 41 (look here first), in `all_tails`: no program stores"),
+        # the height of a band of tiles, its width, and a number of tiles: with another one every tile would be stored
+        ("w8a8_E03", "rounding", "line 27 (look here first), called in w8a8.py line 59, `height`"),
+        ("w8a8_D02", "n_tail", "line 22 (look here first), called in w8a8.py line 48, `"),
+        ("w4a16_D14", "whole_tiles_k_tail", "line 28 (look here first), called in w4a16.py line 45, `"),
+        ("w4a16_C17", "all_tails", "line 47 (look here first), `"),
     ],
 )
 def test_of_a_class_written_blind(tmp_path, kernel, case, said):
