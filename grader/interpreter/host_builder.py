@@ -53,9 +53,30 @@ def _numbers(handle: Any) -> np.ndarray:
     return decode(handle.data, handle.dtype.scalar)
 
 
+class Invalid:
+    """Whether NumPy has made a NaN of numbers since this was last asked. A GPU's has other bits: not the sign of this machine's."""
+
+    made = False
+
+    @classmethod
+    def note(cls, *_: Any) -> None:
+        """NumPy calls it."""
+        cls.made = True
+
+
+def _gpu_nans(values: np.ndarray) -> np.ndarray:
+    Invalid.made = False
+    if values.dtype not in (np.float16, np.float32):
+        return values
+    ones = np.array(-1, f"i{values.dtype.itemsize}").view(values.dtype)
+    return np.where(np.isnan(values), -ones, values)
+
+
 def _made(values: np.ndarray, dtype: Any) -> Any:
     """A handle of `dtype` from values that were computed in fp32 (packed types) or in the type itself."""
     dtype = dtype.scalar
+    if Invalid.made:
+        values = _gpu_nans(values)
     if is_packed(dtype):
         return TensorHandle(encode(values, dtype), dtype)
     expected = interpreter._get_np_dtype(dtype)
@@ -150,13 +171,29 @@ def _wrapping(whole: Any, bits: Any) -> Callable[..., Any]:
     return operation
 
 
+def _extreme(extreme: Any, of_zeros: Any) -> Callable[..., Any]:
+    """The larger or smaller number; -0 is smaller than 0."""
+
+    def operation(x: np.ndarray, y: np.ndarray) -> np.ndarray:
+        result = extreme(x, y)
+        zeros = result == 0
+        return np.where(zeros & (x == y), of_zeros(x, y), result) if getattr(zeros, "stack", zeros).any() else result
+
+    return operation
+
+
+def _smaller_zero(x: np.ndarray, y: np.ndarray) -> np.ndarray:
+    return -(-x - y)
+
+
 def _root_inverse(values: np.ndarray) -> np.ndarray:
     return (1 / np.sqrt(flushed(values))).astype(values.dtype)
 
 
 ELEMENTWISE: dict[str, Callable[..., Any]] = {
     "fdiv": approximated(np.divide), "frem": remainder,
-    "precise_divf": np.divide, "minimumf": np.minimum, "maximumf": np.maximum, "minnumf": np.fmin, "maxnumf": np.fmax,
+    "precise_divf": np.divide, "minimumf": _extreme(np.minimum, _smaller_zero), "maximumf": _extreme(np.maximum, np.add),
+    "minnumf": _extreme(np.fmin, _smaller_zero), "maxnumf": _extreme(np.fmax, np.add),
     "fneg": np.negative, "approx_divf": approximated(np.divide),
     "cos": np.cos, "sin": np.sin, "exp": approximated(np.exp), "exp2": lambda x: flushed(np.exp2(x)), "log": approximated(np.log),
     "log2": np.log2, "floor": np.floor, "ceil": np.ceil, "precise_sqrt": np.sqrt,
@@ -522,4 +559,5 @@ def install() -> None:
     for name, function in METHODS.items():
         setattr(builder, name, function)
     builder.__getattr__ = _missing
-    np.seterr(all="ignore")
+    np.seterrcall(Invalid.note)
+    np.seterr(all="ignore", invalid="call")
