@@ -8,6 +8,7 @@ NaN travels through minimum and clamp; several methods were missing.
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -20,8 +21,18 @@ from grader.interpreter import promises
 from grader.interpreter.control_flow import LaunchEvents, silent
 from grader.interpreter.faults import unsupported
 from grader.interpreter.native_memory import poison
-from grader.interpreter.number_formats import as_tf32, decode, encode, fused, is_packed, sum_in_14_bits, to_integer
-from grader.interpreter.orders import BITS, ELEMENTS, approximated, in_another, left_open
+from grader.interpreter.number_formats import (
+    as_tf32,
+    decode,
+    encode,
+    flushed,
+    fused,
+    is_packed,
+    remainder,
+    sum_in_14_bits,
+    to_integer,
+)
+from grader.interpreter.orders import BITS, ELEMENTS, FUSED, approximated, in_another, left_open, tried_in_another_way
 
 METHODS: dict[str, Callable[..., Any]] = {}
 DEPTH = 16
@@ -42,9 +53,30 @@ def _numbers(handle: Any) -> np.ndarray:
     return decode(handle.data, handle.dtype.scalar)
 
 
+class Invalid:
+    """Whether NumPy has made a NaN of numbers since this was last asked. A GPU's has other bits: not the sign of this machine's."""
+
+    made = False
+
+    @classmethod
+    def note(cls, *_: Any) -> None:
+        """NumPy calls it."""
+        cls.made = True
+
+
+def _gpu_nans(values: np.ndarray) -> np.ndarray:
+    Invalid.made = False
+    if values.dtype not in (np.float16, np.float32):
+        return values
+    ones = np.array(-1, f"i{values.dtype.itemsize}").view(values.dtype)
+    return np.where(np.isnan(values), -ones, values)
+
+
 def _made(values: np.ndarray, dtype: Any) -> Any:
     """A handle of `dtype` from values that were computed in fp32 (packed types) or in the type itself."""
     dtype = dtype.scalar
+    if Invalid.made:
+        values = _gpu_nans(values)
     if is_packed(dtype):
         return TensorHandle(encode(values, dtype), dtype)
     expected = interpreter._get_np_dtype(dtype)
@@ -53,7 +85,7 @@ def _made(values: np.ndarray, dtype: Any) -> Any:
 
 def _elementwise(function: Callable[..., Any]) -> Callable[..., Any]:
     def operation(self: Any, *handles: Any) -> Any:
-        return _made(function(*(_numbers(handle) for handle in handles)), handles[-1].dtype)
+        return _known_from(_made(function(*(_numbers(handle) for handle in handles)), handles[-1].dtype), *handles)
 
     return operation
 
@@ -66,9 +98,65 @@ def _comparison(function: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def _known_from(made: Any, *handles: Any) -> Any:
-    """The handle, known while compiling if what it was made from is: a whole number of the text's, or of such numbers."""
+    """The handle, known while compiling if what it was made from is: a number of the text's, or of such numbers."""
     made._known = all(getattr(handle, "_known", False) for handle in handles)
     return made
+
+
+@dataclass(frozen=True, slots=True)
+class Rounded:
+    """Of a product, or a sum with one: what the product was rounded to, and in fp64 what it is, which a GPU adds in its place.
+
+    itself: whether the value is that product.
+    """
+
+    product: Any
+    exact: Callable[[], Any]
+    itself: bool = True
+
+    def laid_out(self, change: Callable[[Any], Any]) -> Rounded:
+        """Of the same elements in other places."""
+        return Rounded(change(self.product), lambda: change(self.exact()), self.itself)
+
+
+def _multiplied(self: Any, left: Any, right: Any) -> Any:
+    x, y = _numbers(left), _numbers(right)
+    made = _known_from(_made(x * y, right.dtype), left, right)
+    made._rounded = Rounded(_numbers(made), lambda: x.astype(np.float64) * y.astype(np.float64))
+    return made
+
+
+def _added(function: Any) -> Callable[..., Any]:
+    """A sum or difference of floats. Where a product cancels in it, or later, what is left is what rounding took from the product."""
+
+    def operation(self: Any, left: Any, right: Any) -> Any:
+        x, y = _numbers(left), _numbers(right)
+        result = function(x, y)
+        known = [one for handle in (left, right) if (one := getattr(handle, "_rounded", None)) is not None]
+        if not known or result.dtype == np.float64:
+            return _known_from(_made(result, right.dtype), left, right)
+        rounded = next((one for one in known if one.itself), known[0])
+        if rounded.itself and tried_in_another_way():
+            of_left = rounded is getattr(left, "_rounded", None)
+            fused = function(rounded.exact(), y) if of_left else function(x, rounded.exact())
+            result = fused.astype(result.dtype)
+        noise = np.abs(result) < np.abs(rounded.product) * np.finfo(result.dtype).eps * 4
+        if getattr(noise, "stack", noise).any():
+            noise = noise & (rounded.exact() != rounded.product)
+            if getattr(noise, "stack", noise).any():
+                left_open(FUSED)
+        made = _made(result, right.dtype)
+        made._rounded = replace(rounded, itself=False)
+        return made
+
+    return operation
+
+
+def _laid_out(made: Any, source: Any, change: Callable[[Any], Any]) -> Any:
+    """The handle of `source`'s elements in other places, which knows what they know."""
+    if (rounded := getattr(source, "_rounded", None)) is not None:
+        made._rounded = rounded.laid_out(change)
+    return _known_from(made, source)
 
 
 def _wrapping(whole: Any, bits: Any) -> Callable[..., Any]:
@@ -76,26 +164,47 @@ def _wrapping(whole: Any, bits: Any) -> Callable[..., Any]:
 
     def operation(self: Any, left: Any, right: Any) -> Any:
         function = bits if left.data.dtype == np.bool_ else whole
+        if whole is np.add and (hasattr(left, "_product") or hasattr(right, "_product")):
+            function = _summed  # which the compiler makes one of
         return _known_from(TensorHandle(function(left.data, right.data), left.dtype.scalar), left, right)
 
     return operation
 
 
+def _extreme(extreme: Any, of_zeros: Any) -> Callable[..., Any]:
+    """The larger or smaller number; -0 is smaller than 0."""
+
+    def operation(x: np.ndarray, y: np.ndarray) -> np.ndarray:
+        result = extreme(x, y)
+        zeros = result == 0
+        return np.where(zeros & (x == y), of_zeros(x, y), result) if getattr(zeros, "stack", zeros).any() else result
+
+    return operation
+
+
+def _smaller_zero(x: np.ndarray, y: np.ndarray) -> np.ndarray:
+    return -(-x - y)
+
+
 def _root_inverse(values: np.ndarray) -> np.ndarray:
-    return (1 / np.sqrt(values)).astype(values.dtype)
+    return (1 / np.sqrt(flushed(values))).astype(values.dtype)
 
 
 ELEMENTWISE: dict[str, Callable[..., Any]] = {
-    "fadd": np.add, "fsub": np.subtract, "fmul": np.multiply, "fdiv": approximated(np.divide), "frem": np.fmod,
-    "precise_divf": np.divide, "minimumf": np.minimum, "maximumf": np.maximum, "minnumf": np.fmin, "maxnumf": np.fmax,
+    "fdiv": approximated(np.divide), "frem": remainder,
+    "precise_divf": np.divide, "minimumf": _extreme(np.minimum, _smaller_zero), "maximumf": _extreme(np.maximum, np.add),
+    "minnumf": _extreme(np.fmin, _smaller_zero), "maxnumf": _extreme(np.fmax, np.add),
     "fneg": np.negative, "approx_divf": approximated(np.divide),
-    "cos": np.cos, "sin": np.sin, "exp": np.exp, "exp2": np.exp2, "log": np.log, "log2": np.log2,
-    "floor": np.floor, "ceil": np.ceil, "sqrt": approximated(np.sqrt), "precise_sqrt": np.sqrt, "rsqrt": approximated(_root_inverse),
+    "cos": np.cos, "sin": np.sin, "exp": approximated(np.exp), "exp2": lambda x: flushed(np.exp2(x)), "log": approximated(np.log),
+    "log2": np.log2, "floor": np.floor, "ceil": np.ceil, "precise_sqrt": np.sqrt,
+    "sqrt": approximated(lambda x: np.sqrt(flushed(x))), "rsqrt": approximated(_root_inverse),
     "fma": fused,
     "minsi": np.minimum, "minui": np.minimum, "maxsi": np.maximum, "maxui": np.maximum,
 }  # fmt: skip
 for _name, _function in ELEMENTWISE.items():
     METHODS[f"create_{_name}"] = _elementwise(_function)
+METHODS["create_fmul"] = _multiplied
+METHODS |= {"create_fadd": _added(np.add), "create_fsub": _added(np.subtract)}
 for _name, _function in {
     "LT": np.less,
     "LE": np.less_equal,
@@ -114,21 +223,26 @@ for _name, _function, _bits in (
     METHODS[f"create_{_name}"] = _wrapping(_function, _bits)
 
 
+def undefined(values: Any, where: Any) -> Any:
+    """The values, and poison where no kernel can rely on one: an instruction has an answer, but LLVM does what it likes once it sees that
+    this is so, also through a mask or a product with 0."""
+    return np.where(where, poison(values.dtype), values) if getattr(where, "stack", where).any() else values
+
+
 def _divided(left: np.ndarray, right: np.ndarray) -> np.ndarray:
-    """Integer division toward zero; by zero all bits are set, as the GPU answers."""
+    """Integer division toward zero."""
     zero = right == 0
-    if zero.any():
-        quotient = _divided(left, np.where(zero, right.dtype.type(1), right))
-        return np.where(zero, ~right.dtype.type(0), quotient)
+    right = np.where(zero, right.dtype.type(1), right)
     quotient = left // right
     if left.dtype.kind == "i":
         quotient = quotient + (((left % right) != 0) & ((left < 0) != (right < 0)))
-    return quotient
+    return undefined(quotient, zero)
 
 
 def _remainder(left: np.ndarray, right: np.ndarray) -> np.ndarray:
     """The remainder that goes with division toward zero: it has the sign of `left`."""
-    return np.where(right == 0, left, np.fmod(left, np.where(right == 0, right.dtype.type(1), right)))
+    zero = right == 0
+    return undefined(np.fmod(left, np.where(zero, right.dtype.type(1), right)), zero)
 
 
 for _name, _function in (("sdiv", _divided), ("udiv", _divided), ("srem", _remainder), ("urem", _remainder)):
@@ -139,45 +253,25 @@ def _width(handle: Any) -> int:
     return int(handle.data.dtype.itemsize * 8)
 
 
-def _shift(function: Callable[..., Any]) -> Callable[..., Any]:
-    """A shift by less than nothing, or by the type's width and more: an instruction has an answer to that, the compiler to such a number
-    that it knows has none."""
+def _shift(shifted: Callable[..., Any], signedness: str) -> Callable[..., Any]:
+    """A shift of bits that are taken for numbers of that kind, by less than the type's width."""
 
     def shift(self: Any, left: Any, right: Any) -> Any:
-        shifted = function(self, left, right)
-        if getattr(right, "_known", False) and not (0 <= int(right.data.reshape(-1)[0]) < _width(left)):
-            shifted.data = np.where(True, poison(shifted.data.dtype), shifted.data)
-        return shifted
+        bits = left.data.view(f"{signedness}{left.data.dtype.itemsize}")
+        amount = right.data.view(f"u{right.data.dtype.itemsize}")
+        beyond = amount >= _width(left)
+        made = shifted(bits, np.where(beyond, 0, amount).astype(bits.dtype)).view(left.data.dtype)
+        return TensorHandle(undefined(made, beyond), left.dtype.scalar)
 
-    METHODS[function.__name__] = shift
-    return function
-
-
-@_shift
-def create_shl(self: Any, left: Any, right: Any) -> Any:
-    """Bits shifted out are lost, all of them from the type's width on."""
-    within = (right.data >= 0) & (right.data < _width(left))
-    shifted = np.left_shift(left.data, np.where(within, right.data, right.data.dtype.type(0)))
-    return _made(np.where(within, shifted, left.data.dtype.type(0)), left.dtype)
+    return shift
 
 
-@_shift
-def create_lshr(self: Any, left: Any, right: Any) -> Any:
-    """A logical shift: zeros come in from the left whatever the sign."""
-    unsigned = left.data.view(f"u{left.data.dtype.itemsize}") if left.data.dtype.kind == "i" else left.data
-    amount = right.data.astype(unsigned.dtype)
-    within = amount < _width(left)
-    shifted = np.right_shift(unsigned, np.where(within, amount, amount.dtype.type(0)))
-    shifted = np.where(within, shifted, shifted.dtype.type(0))
-    return TensorHandle(shifted.view(left.data.dtype), left.dtype.scalar)
-
-
-@_shift
-def create_ashr(self: Any, left: Any, right: Any) -> Any:
-    """An arithmetic shift: the sign comes in from the left, and is all that is left from the type's width on."""
-    signed = left.data.view(f"i{left.data.dtype.itemsize}")
-    amount = np.minimum(right.data.view(f"u{right.data.dtype.itemsize}"), _width(left) - 1).astype(signed.dtype)
-    return TensorHandle(np.right_shift(signed, amount).view(left.data.dtype), left.dtype.scalar)
+for _name, _function, _kind in (
+    ("shl", np.left_shift, "u"),
+    ("lshr", np.right_shift, "u"),
+    ("ashr", np.right_shift, "i"),
+):
+    METHODS[f"create_{_name}"] = _shift(_function, _kind)
 
 
 @method
@@ -202,18 +296,22 @@ def create_fabs(self: Any, arg: Any) -> Any:
 
 @method
 def create_clampf(self: Any, arg: Any, low: Any, high: Any, propagate_nan: Any) -> Any:
-    """min(max(x, low), high); a NaN becomes `low` unless it is to be kept."""
+    """min(max(x, low), high) of bounds in this order; a NaN becomes `low` unless it is to be kept."""
     x, bottom, top = _numbers(arg), _numbers(low), _numbers(high)
     clamped = np.fmin(np.fmax(x, bottom), top)
     if propagate_nan == tl.PropagateNan.ALL:
         clamped = np.where(np.isnan(x), x, clamped)
-    return _made(clamped, arg.dtype)
+    else:  # of bounds c and -c the compiler takes the sign from x
+        clamped = undefined(clamped, np.isnan(x) & (bottom == -top))
+    return _made(undefined(clamped, bottom > top), arg.dtype)
 
 
 @method
 def create_select(self: Any, condition: Any, first: Any, second: Any) -> Any:
-    """One of two values of one type, bits as they are."""
-    return TensorHandle(np.where(condition.data.astype(bool, copy=False), first.data, second.data), second.dtype.scalar)
+    """One of two values of one width, bits as they are."""
+    other = second.data if second.data.dtype == first.data.dtype else second.data.view(first.data.dtype)
+    made = np.where(condition.data.astype(bool, copy=False), first.data, other)
+    return _known_from(TensorHandle(made, second.dtype.scalar), first, second)
 
 
 def _converted(self: Any, source: Any, target: Any, *_: Any) -> Any:
@@ -225,11 +323,14 @@ def _converted(self: Any, source: Any, target: Any, *_: Any) -> Any:
     if dtype.is_floating():
         if is_packed(dtype) and values.dtype.kind != "f":
             values = values.astype(np.float32 if values.dtype.itemsize < 4 else np.float64)
-        return TensorHandle(encode(values, dtype), dtype)
+        return _known_from(TensorHandle(encode(values, dtype), dtype), source)
     numpy_type = interpreter._get_np_dtype(dtype)
-    if values.dtype.kind == "f":
-        return TensorHandle(to_integer(values, numpy_type), dtype)
-    return _known_from(TensorHandle(values.astype(numpy_type), dtype), source)
+    if values.dtype.kind != "f":
+        return _known_from(TensorHandle(values.astype(numpy_type), dtype), source)
+    made = to_integer(values, numpy_type)
+    if getattr(source, "_known", False):  # an instruction has an answer where it does not fit, the compiler has none
+        made = undefined(made, made.astype(values.dtype) != np.trunc(values))
+    return TensorHandle(made, dtype)
 
 
 for _name in ("si_to_fp", "ui_to_fp", "fp_to_si", "fp_to_ui", "fp_ext", "fp_trunc", "int_cast"):
@@ -243,6 +344,19 @@ def create_fp_to_fp(self: Any, source: Any, target: Any, rounding: Any) -> Any:
         raise unsupported("fp8e4b15")
     toward_zero = rounding is not None and rounding != interpreter._ir.ROUNDING_MODE.RTNE
     return TensorHandle(encode(_numbers(source), target.scalar, toward_zero=toward_zero), target.scalar)
+
+
+def _float_constant(get: Callable[..., Any]) -> Callable[..., Any]:
+    def constant(self: Any, value: Any) -> Any:
+        handle = get(self, value)
+        handle._known = True
+        return handle
+
+    return constant
+
+
+for _name in ("fp16", "fp32", "fp64"):
+    METHODS[f"get_{_name}"] = _float_constant(getattr(interpreter.InterpreterBuilder, f"get_{_name}"))
 
 
 def _constant(name: str) -> Callable[..., Any]:
@@ -285,7 +399,7 @@ def create_splat(self: Any, target: Any, arg: Any) -> Any:
     """A scalar in every element of a block."""
     data = np.empty(target.shape, dtype=arg.data.dtype)
     data.fill(arg.data.item())
-    return _known_from(TensorHandle(data, arg.dtype.scalar), arg)
+    return _laid_out(TensorHandle(data, arg.dtype.scalar), arg, lambda scalar: np.broadcast_to(scalar, data.shape))
 
 
 def _whole(numbers: Any) -> tuple[int, ...]:
@@ -297,8 +411,8 @@ def _whole(numbers: Any) -> tuple[int, ...]:
 def create_reshape(self: Any, arg: Any, shape: Any, allow_reorder: Any = False, *_: Any) -> Any:
     """The same elements in other sizes, in the same order unless the compiler may choose one: then even where the sizes stay, or only
     sizes of 1 come or go, it changes (seen on sm_90: from the layout of a product to that of a store)."""
-    data = in_another(arg.data) if allow_reorder and left_open(ELEMENTS) else arg.data
-    return TensorHandle(data.reshape(_whole(shape)), arg.dtype.scalar)
+    data, sizes = in_another(arg.data) if allow_reorder and left_open(ELEMENTS) else arg.data, _whole(shape)
+    return _laid_out(TensorHandle(data.reshape(sizes), arg.dtype.scalar), arg, lambda tile: tile.reshape(sizes))
 
 
 @method
@@ -311,20 +425,29 @@ def create_cat(self: Any, lhs: Any, rhs: Any) -> Any:
 @method
 def create_trans(self: Any, arg: Any, order: Any) -> Any:
     """The axes in another order."""
-    return TensorHandle(np.transpose(arg.data, _whole(order)), arg.dtype.scalar)
+    made = TensorHandle(np.transpose(arg.data, _whole(order)), arg.dtype.scalar)
+    return _laid_out(made, arg, lambda tile: np.transpose(tile, _whole(order)))
 
 
 @method
 def create_broadcast(self: Any, arg: Any, shape: Any) -> Any:
     """Repeated along axes of one element."""
-    return TensorHandle(np.broadcast_to(arg.data, _whole(shape)), arg.dtype.scalar)
+    made = TensorHandle(np.broadcast_to(arg.data, _whole(shape)), arg.dtype.scalar)
+    return _laid_out(made, arg, lambda tile: np.broadcast_to(tile, _whole(shape)))
 
 
 @method
 def create_expand_dims(self: Any, arg: Any, axis: int) -> Any:
     """One more axis, of one element."""
     shape = arg.data.shape
-    return TensorHandle(arg.data.reshape(*shape[:axis], 1, *shape[axis:]), arg.dtype.scalar)
+    sizes = (*shape[:axis], 1, *shape[axis:])
+    return _laid_out(TensorHandle(arg.data.reshape(sizes), arg.dtype.scalar), arg, lambda tile: tile.reshape(sizes))
+
+
+def _summed(product: np.ndarray, other: np.ndarray) -> np.ndarray:
+    """A product of int8 tiles and what is added to it: beyond int32 one GPU's instruction saturates, another's wraps."""
+    total = product + other
+    return undefined(total, ((product ^ total) & (other ^ total)) < 0)
 
 
 @method
@@ -336,7 +459,10 @@ def create_dot(self: Any, a: Any, b: Any, d: Any, precision: Any, imprecise: Any
     if d.data.dtype == np.int32:
         deep = a.data.shape[-1] > EXACT_IN_FP32
         wide = np.float64 if deep else np.float32
-        return TensorHandle(np.matmul(a.data.astype(wide), b.data.astype(wide)).astype(np.int32) + d.data, tl.int32)
+        product = np.matmul(a.data.astype(wide), b.data.astype(wide)).astype(np.int32)
+        made = TensorHandle(_summed(product, d.data), tl.int32)
+        made._product = True
+        return made
     left, right = _numbers(a), _numbers(b)
     if left.dtype == np.float64:
         return _made(np.matmul(left, right) + d.data, d.dtype)
@@ -370,13 +496,13 @@ def create_gather(self: Any, source: Any, indices: Any, axis: int) -> Any:
 
 @method
 def create_histogram(self: Any, data: Any, bins: int, mask: Any = None) -> Any:
-    """How many elements hold each of 0 .. bins - 1."""
+    """How many elements hold each of 0 .. bins - 1; another number is counted where its lowest bits are, which no kernel can rely on."""
     values = data.data.reshape(-1)
-    counted = (values >= 0) & (values < bins)
     if mask is not None:
-        counted &= np.broadcast_to(mask.data, data.data.shape).reshape(-1).astype(bool)
-    counts = np.bincount(values[counted].astype(np.int64), minlength=bins)
-    return TensorHandle(counts.astype(np.int32), tl.int32)
+        values = values[np.broadcast_to(mask.data, data.data.shape).reshape(-1).astype(bool)]
+    beyond = (values < 0) | (values >= bins)
+    counts = np.bincount(values[~beyond].astype(np.int64), minlength=bins).astype(np.int32)
+    return TensorHandle(undefined(counts, beyond.any()), tl.int32)
 
 
 # as in a kernel that was compiled without TRITON_DEBUG; nobody reads the log
@@ -433,4 +559,5 @@ def install() -> None:
     for name, function in METHODS.items():
         setattr(builder, name, function)
     builder.__getattr__ = _missing
-    np.seterr(all="ignore")
+    np.seterrcall(Invalid.note)
+    np.seterr(all="ignore", invalid="call")

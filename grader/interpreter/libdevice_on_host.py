@@ -15,7 +15,7 @@ from triton.runtime import interpreter
 from grader.interpreter.control_flow import plain
 from grader.interpreter.faults import unsupported
 from grader.interpreter.host_builder import method
-from grader.interpreter.number_formats import fused, to_integer
+from grader.interpreter.number_formats import flushed, fused, to_integer
 from grader.interpreter.orders import approximated
 
 
@@ -24,13 +24,15 @@ def _half_away(x: np.ndarray) -> np.ndarray:
     return np.copysign(np.abs(whole) + (np.abs(x - whole) >= 0.5), x).astype(x.dtype)
 
 
-def _flushed(x: np.ndarray) -> np.ndarray:
-    """fp32 as libdevice reads it: what is too small for a normal number is zero."""
-    return np.where(np.abs(x) < np.finfo(np.float32).tiny, np.copysign(x.dtype.type(0), x), x)
-
-
 def _saturated(x: np.ndarray) -> np.ndarray:
-    return np.fmin(np.fmax(_flushed(x), 0), 1) + x.dtype.type(0)
+    return np.fmin(np.fmax(flushed(x), 0), 1) + x.dtype.type(0)
+
+
+def _divided_fast(x: np.ndarray, y: np.ndarray) -> np.ndarray:
+    """By more than 2^126 it gives 0."""
+    return flushed(
+        np.where(np.abs(y) > 2.0**126, np.where(np.isfinite(x), x * 0, np.nan), flushed(x) / flushed(y)).astype(x.dtype)
+    )
 
 
 def _byte_perm(low: np.ndarray, high: np.ndarray, selector: np.ndarray) -> np.ndarray:
@@ -52,15 +54,16 @@ def _number(x: np.ndarray) -> np.ndarray:
 
 FLOAT: dict[str, Callable[..., Any]] = {
     "rint": np.rint, "nearbyint": np.rint, "round": _half_away, "trunc": np.trunc, "floor": np.floor,
-    "ceil": lambda x: np.ceil(_flushed(x)),
+    "ceil": lambda x: np.ceil(flushed(x)),
     "abs": np.abs, "fabs": np.abs, "sqrt": np.sqrt, "exp": np.exp, "exp2": np.exp2, "log": np.log, "log2": np.log2,
     "pow": np.power, "fmin": np.fmin, "fmax": np.fmax, "min": np.minimum, "max": np.maximum, "copysign": np.copysign,
-    "log10": np.log10, "log1p": np.log1p, "expm1": np.expm1, "sin": np.sin, "cos": np.cos, "tan": np.tan, "cbrt": np.cbrt,
-    "hypot": np.hypot, "fmod": np.fmod, "sqrt_rn": np.sqrt, "fast_expf": np.exp, "fast_logf": np.log,
+    "log10": np.log10, "log1p": np.log1p, "expm1": np.expm1, "sin": np.sin, "cos": np.cos, "tan": np.tan,
+    "cbrt": approximated(np.cbrt), "hypot": approximated(np.hypot), "fast_expf": approximated(np.exp), "fast_logf": approximated(np.log),
+    "fmod": np.fmod, "sqrt_rn": np.sqrt,
     "tanh": np.tanh, "rsqrt": approximated(lambda x: (1 / np.sqrt(x)).astype(x.dtype)), "fma": fused, "fma_rn": fused,
     "div_rn": np.divide, "mul_rn": np.multiply, "add_rn": np.add, "sub_rn": np.subtract, "fdiv_rn": np.divide,
     "saturatef": _saturated,
-    "fast_dividef": approximated(np.divide), "rcp_rn": lambda x: (1 / x).astype(x.dtype),
+    "fast_dividef": approximated(_divided_fast), "rcp_rn": lambda x: (1 / x).astype(x.dtype),
 }  # fmt: skip
 INTEGER: dict[str, tuple[Callable[..., Any], Any]] = {
     "float2int_rn": (np.rint, np.int32), "float2int_rz": (np.trunc, np.int32), "float2int_rd": (np.floor, np.int32),

@@ -10,6 +10,7 @@ from functools import cache
 from typing import Any
 
 import numpy as np
+import triton.language as tl
 
 FP8 = {"fp8e5": (5, 2, True), "fp8e4nv": (4, 3, False)}
 """Name: exponent bits, mantissa bits, whether it has infinities (IEEE-like)."""
@@ -34,6 +35,8 @@ def encode(values: np.ndarray, dtype: Any, *, toward_zero: bool = False) -> np.n
     if dtype.name == "bf16":
         return _to_bf16(values, toward_zero)
     if dtype.name in FP8:
+        if toward_zero:  # by way of fp16, of which e5m2 is the first half
+            return (encode(values, tl.float16, toward_zero=True).view(np.uint16) >> np.uint16(8)).astype(np.uint8)
         return _to_fp8(np.asarray(values, dtype=np.float32), dtype.name)
     target = {"fp16": np.float16, "fp32": np.float32, "fp64": np.float64}[dtype.name]
     rounded = values.astype(target)
@@ -140,3 +143,16 @@ def fused(x: np.ndarray, y: np.ndarray, z: np.ndarray) -> np.ndarray:
     inexact = (lost != 0) & np.isfinite(total) & ((bits & 1) == 0)
     outward = np.where((lost > 0) == (total > 0), 1, -1)
     return np.where(inexact, bits + outward, bits).view(np.float64).astype(z.dtype)
+
+
+def flushed(x: np.ndarray) -> np.ndarray:
+    """fp32 as many an instruction reads or writes it: what is too small for a normal number is zero."""
+    if x.dtype != np.float32:
+        return x
+    return np.where(np.abs(x) < np.finfo(np.float32).tiny, np.copysign(x.dtype.type(0), x), x)
+
+
+def remainder(x: np.ndarray, y: np.ndarray) -> np.ndarray:
+    """x % y of floats as it is compiled, with the quotient as it is rounded: of many times y only some digits are left."""
+    x, y = (one.astype(np.float32) if one.dtype == np.float16 else one for one in (x, y))
+    return np.where(np.isinf(y), x, fused(-np.trunc(x / y), y, x))

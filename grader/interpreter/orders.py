@@ -3,7 +3,8 @@
 The compiler may lay a tile's elements out anew (`tl.view`), and a GPU combines those of a reduction or scan in an order of its own. The
 interpreter takes one order; a right kernel does not care, so a launch that met an open one is interpreted again in another. A Hopper keeps
 the sums of a product of fp8 values in some 14 bits; the interpreter keeps all. A quotient or root in fp32 is off by up to two units in
-the last place; the interpreter rounds it to the nearest number, which is exact where whole numbers divide each other.
+the last place; the interpreter rounds it to the nearest number, which is exact where whole numbers divide each other. A GPU adds a
+product to a sum unrounded; the interpreter rounds it. Lanes past the end of a tensor need not keep a promise, and the compiler goes by it.
 """
 
 from __future__ import annotations
@@ -16,8 +17,10 @@ import numpy as np
 from grader.interpreter.native_memory import line_in
 
 ELEMENTS, COMBINING, PACKS, BITS, LAST_BIT = "elements", "combining", "packs", "bits", "last bit"
+FUSED, PROMISED = "fused", "promised"
 """What is open: where the elements of a tile are, in which order a function combines them, which ones it is given together, in how
-many bits fp8 products are summed, or the last bit of an fp32 quotient or root of whole numbers."""
+many bits fp8 products are summed, the last bit of an fp32 quotient or root that may be a whole number, what is left where a product
+cancels, or what lanes hold that were promised to be neighbours."""
 
 
 class Orders:
@@ -39,6 +42,11 @@ Orders.begin("", None)
 def left_open(what: str) -> bool:
     """Notes that the kernel's line in hand leaves an order open. Whether another one than the interpreter's is wanted."""
     Orders.met[what, line_in(Orders.path) or 0] = None
+    return tried_in_another_way()
+
+
+def tried_in_another_way() -> bool:
+    """Whether this launch is made to see if another order gives something else."""
     return Orders.seed is not None
 
 
@@ -56,20 +64,25 @@ def in_another(data: Any) -> Any:
 
 
 def approximated(function: Callable[..., Any]) -> Callable[..., Any]:
-    """A quotient or root, which a GPU takes from an approximate reciprocal. In fp32 the last bit of one of whole numbers decides what floor
-    or a conversion makes of it, unless the reciprocal is of a power of two, or the result 0: then it is left open."""
+    """A quotient, root or the like, which a GPU approximates. In fp32 the last bit decides what floor or a conversion makes of it where
+    whole numbers are divided, or in all of a tile such of few bits, or whole ones come out; unless by a power of two, or 0: then it is
+    left open."""
 
     def operation(*numbers: Any) -> Any:
         result = function(*numbers)
         if result.dtype != np.float32:
             return result
         divisor = numbers[-1].astype(np.float32, copy=False)
-        whole = (divisor.view(np.uint32) & np.uint32(0x7FFFFF) != 0) & (result != 0) & np.isfinite(result)
+        rounded = (divisor.view(np.uint32) & np.uint32(0x7FFFFF) != 0) & (result != 0) & np.isfinite(result)
+        nearest, ratio, few = np.rint(result), rounded, rounded
+        whole = np.abs(result - nearest) <= np.abs(result) * np.float32(2**-22)
         for number in numbers:
-            whole = whole & (number == np.rint(number))
-        if not getattr(whole, "stack", whole).any() or not left_open(LAST_BIT):
+            ratio = ratio & (number == np.rint(number))
+            few = few & (number.astype(np.float32, copy=False).view(np.uint32) & np.uint32(0xFFFF) == 0)
+        ratio = ratio | (rounded & (whole | few | (result == 0)).all())
+        if not getattr(ratio, "stack", ratio).any() or not left_open(LAST_BIT):
             return result
-        return np.where(whole, _off_in_the_last_bit(result), result)
+        return np.where(ratio, _off_in_the_last_bit(np.where(whole, nearest, result)), result)
 
     return operation
 

@@ -13,8 +13,11 @@ from typing import Any
 
 import numpy as np
 import triton.language as tl
+from triton.runtime.interpreter import TensorHandle
 
 from grader.interpreter.control_flow import LaunchEvents, listed, plain
+from grader.interpreter.orders import PROMISED, left_open
+from grader.interpreter.per_program import PerProgram
 
 MULTIPLE, CONTIGUOUS, CONSTANT, ASSUMED = "multiple", "contiguous", "constant", "assumed"
 PROMISES = {"multiple_of": MULTIPLE, "max_contiguous": CONTIGUOUS, "max_constancy": CONSTANT}
@@ -29,8 +32,11 @@ def checked(kind: str) -> Callable[..., Any]:
 
     def hint(input: Any, values: Any, _semantic: Any = None, **_: Any) -> Any:
         if isinstance(input, tl.core.tensor):
-            for promised, seen in breaks(kind, input.handle, [int(plain(value)) for value in listed(values)]):
+            promises = [int(plain(value)) for value in listed(values)]
+            for promised, seen in breaks(kind, input.handle, promises):
                 LaunchEvents.broken(kind, promised, seen)
+            if kind == CONTIGUOUS:
+                return believed(input, promises)
         return input
 
     return hint
@@ -59,6 +65,24 @@ def breaks(kind: str, handle: Any, promises: Sequence[int]) -> list[tuple[int, S
             if seen:
                 found.append((promised, _without_place(kind, seen, promised, unit) if pointers else seen))
     return found
+
+
+def believed(tensor: Any, promises: Sequence[int]) -> Any:
+    """The tensor; where its neighbours are none, in another order (orders.py) what the compiler goes by, which is that they are."""
+    data, kind = tensor.handle.data, tensor.dtype.scalar
+    if data.dtype.kind not in "iu" or len(promises) != data.ndim:
+        return tensor
+    unit = max(1, kind.element_ty.primitive_bitwidth // 8) if kind.is_ptr() else 1
+    every = getattr(data, "stack", data[None])
+    for axis, promised in enumerate(promises):
+        size, lanes = min(promised, data.shape[axis]), np.arange(data.shape[axis])
+        first = np.take(every, lanes // size * size, axis + 1)
+        lane = (lanes % size * unit).astype(every.dtype).reshape(-1, *(1,) * (data.ndim - 1 - axis))
+        every = first + lane
+    if (every == getattr(data, "stack", data[None])).all() or not left_open(PROMISED):
+        return tensor
+    handle = TensorHandle(PerProgram(every) if hasattr(data, "stack") else every[0], tensor.handle.dtype)
+    return tl.core.tensor(handle, tensor.type)
 
 
 def _without_place(kind: str, seen: Seen, promised: int, unit: int) -> Seen:

@@ -90,10 +90,13 @@ def _known_reduction(combine: Any, arrays: list[np.ndarray], dtypes: list[Any], 
         return [np.sum(array, axis=axis, dtype=array.dtype)]
     if array.dtype.kind == "f" and np.isnan(array).any():  # which are left out of extremes
         return None
-    if combine is standard._elementwise_max:
-        return [np.max(array, axis=axis)]
-    if combine is standard._elementwise_min:
-        return [np.min(array, axis=axis)]
+    for extreme, find in ((standard._elementwise_max, np.max), (standard._elementwise_min, np.min)):
+        if combine is extreme:
+            found = find(array, axis=axis)
+            zeros = (
+                (found == 0) if array.dtype.kind == "f" else np.False_
+            )  # of which NumPy takes any, whatever its sign
+            return None if getattr(zeros, "stack", zeros).any() else [found]
     if len(arrays) == 2 and combine in (
         standard._argmax_combine_tie_break_left,
         standard._argmin_combine_tie_break_left,
@@ -112,7 +115,16 @@ ANY_ORDER = frozenset(
     )
     if (function := getattr(tl.standard, name, None)) is not None
 )
-"""Functions of Triton's that are associative and commutative, up to the rounding of floats."""
+"""Functions of Triton's that are associative and commutative, up to the rounding of floats, and those with a place where no NaN is."""
+
+
+def _any_order(combine: Any, arrays: Sequence[np.ndarray]) -> bool:
+    if combine not in ANY_ORDER or len(arrays) == 1 or arrays[0].dtype.kind != "f":
+        return combine in ANY_ORDER
+    unordered = np.isnan(arrays[0])
+    return not getattr(unordered, "stack", unordered).any()
+
+
 CHAIN = 4
 """So many elements a thread combines one by one in the other order, before threads meet in pairs: a tree that is not balanced."""
 
@@ -120,7 +132,7 @@ CHAIN = 4
 def _tree(combine: Any, arrays: list[np.ndarray], dtypes: list[Any], axis: int) -> list[np.ndarray]:
     parts = [np.moveaxis(array, axis, 0) for array in arrays]
     size = len(parts[0])
-    if combine not in ANY_ORDER and size > 1 and left_open(COMBINING):
+    if size > 1 and not _any_order(combine, parts) and left_open(COMBINING):
         order = another(size)
         parts = [np.take(part, order, axis=0) for part in parts]
         threads = max(1, size // CHAIN)

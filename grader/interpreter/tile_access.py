@@ -12,7 +12,7 @@ from triton.runtime import interpreter
 from triton.runtime.interpreter import TensorHandle
 
 from grader.interpreter.faults import LaunchEnded
-from grader.interpreter.host_builder import METHODS, method
+from grader.interpreter.host_builder import METHODS, method, undefined
 from grader.interpreter.number_formats import decode, encode, is_packed
 
 NO_POLICY = (None,) * (len(inspect.signature(interpreter.InterpreterBuilder.create_masked_store).parameters) - 4)
@@ -171,7 +171,10 @@ def _atomic(original: Callable[..., Any]) -> Callable[..., Any]:
         mask = TensorHandle(np.broadcast_to(mask.data.astype(bool, copy=False), pointer.data.shape), tl.int1)
         element = value.dtype.scalar
         if not is_packed(element):
-            return original(self, operation, pointer, value, mask, order, scope)
+            made = original(self, operation, pointer, value, mask, order, scope)
+            if isinstance(made.data, np.ndarray):
+                made.data = undefined(made.data, ~mask.data)
+            return made
         combine = PACKED_OPERATIONS[str(operation).rpartition(".")[2]]
         before = np.zeros_like(value.data)
         for lane in np.argwhere(mask.data):
@@ -181,7 +184,7 @@ def _atomic(original: Callable[..., Any]) -> Callable[..., Any]:
             before[at] = here.data[0]
             total = combine(decode(here.data, element), decode(value.data[at].reshape(1), element))
             self.create_store(place, TensorHandle(encode(total, element), element), *NO_POLICY)
-        return TensorHandle(before, element)
+        return TensorHandle(undefined(before, ~mask.data), element)
 
     return create_atomic_rmw
 

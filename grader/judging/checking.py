@@ -129,6 +129,10 @@ LEFT_OPEN = {
     "multiply int8 or fp16, or add each tile's product to a sum of your own, without acc=",
     "last bit": "Y depends on the last bit of a quotient or root of whole numbers, which a GPU only approximates in fp32; divide whole "
     "numbers by // and %, round up by tl.cdiv",
+    "fused": "Y depends on what is left where products cancel, and a GPU adds a product without rounding it first; subtract before you "
+    "multiply",
+    "promised": "Y depends on lanes past the end of a tensor, of which tl.max_contiguous promises the compiler that they go on; mask them, "
+    "or leave the promise out",
     "packs": "Y depends on which elements tl.map_elementwise passes to its function together, which the compiler "
     "chooses; use pack=1, or let the function treat each element by itself",
 }

@@ -2,7 +2,7 @@
 
     python -m tests.language.folded interpret|compile FILE
 
-FILE gets, as JSON, the numbers that each kernel stores, in order; what cannot be computed before a launch is None.
+FILE gets, as JSON, the numbers that each kernel stores, in order; what cannot be computed before a launch, or has no value, is None.
 """
 
 from __future__ import annotations
@@ -36,13 +36,33 @@ KERNELS = {
     "backwards_unsigned": "for b in range(zero.to(tl.uint32) + 3, zero.to(tl.uint32) - 3, -1):\n    turns += b.to(tl.int32) * 7 + 1",
     "a_step_below_zero_that_is_not_known": "step = zero - 2\nfor b in range(10, 0, step):\n    turns += 1",
 }
+UNDEFINED = {
+    "a_shift_by_all_bits": "x << (zero + 32)",
+    "a_shift_by_more": "(x + 1) >> ((x & 7) | 32)",
+    "a_shift_of_bytes": "x.to(tl.int8) << ((x.to(tl.int8) & 7) | 8)",
+    "a_shift_of_what_is_unsigned": "x.to(tl.uint64) >> (zero + 64).to(tl.uint64)",
+    "a_shift_backwards": "x << (-1 - (x & 7))",
+    "a_quotient": "x // (x & zero)",
+    "a_remainder": "x % (x * 0)",
+    "a_quotient_of_what_is_unsigned": "x.to(tl.uint32) // (x * 0).to(tl.uint32)",
+    "a_float_too_large": "tl.full((), 3e9, tl.float32).to(tl.int32)",
+    "one_of_two_floats": "tl.where(x > 0, 3e9, -5e9).to(tl.int32)",
+    "a_float_below_zero": "tl.full((), -5.0, tl.float32).to(tl.uint32)",
+    "no_number": "tl.full((), float('nan'), tl.float32).to(tl.int32)",
+    "a_byte_too_large": "tl.full((), 300.0, tl.float32).to(tl.int8)",
+}
+"""What LLVM knows to have no value; x is a number that it does not know."""
+
+
+def _bodies() -> dict[str, str]:
+    loops = {name: f"{START}turns = zero\n{body}\ntl.store(out, turns)" for name, body in KERNELS.items()}
+    return loops | {name: f"{START}x = tl.load(out).to(tl.int32)\ntl.store(out, {one})" for name, one in UNDEFINED.items()}
 
 
 def _module() -> ModuleType:
     text = HEADER
-    for name, body in KERNELS.items():
-        lines = f"{START}turns = zero\n{body}\ntl.store(out, turns)".split("\n")
-        text += f"@triton.jit\ndef {name}(out):\n" + "".join(f"    {line}\n" for line in lines) + "\n\n"
+    for name, body in _bodies().items():
+        text += f"@triton.jit\ndef {name}(out):\n" + "".join(f"    {line}\n" for line in body.split("\n")) + "\n\n"
     path = Path(tempfile.mkdtemp()) / "folded_kernels.py"
     path.write_text(text, encoding="utf-8")
     spec = importlib.util.spec_from_file_location("folded_kernels", path)
@@ -60,14 +80,16 @@ def interpret() -> dict[str, list[int | None]]:
     import torch
 
     from grader.interpreter import generated_module, language_shims
+    from grader.interpreter.native_memory import poison
 
     generated_module.see_gpu(90)
     kernels, found = _module(), {}
     language_shims.install()
-    for name in KERNELS:
-        out = torch.zeros(1, dtype=torch.int64)
+    for name in _bodies():
+        out = torch.tensor([5])
         interpreted(getattr(kernels, name), (1,), {"out": out}, {})
-        found[name] = out.tolist()
+        kinds = ("i1", "i4", "i8") if name in UNDEFINED else ()
+        found[name] = [None if one in [poison(kind) for kind in kinds] else one for one in out.tolist()]
     return found
 
 
@@ -81,10 +103,11 @@ def compile_all() -> dict[str, list[int | None]]:
 
     generated_module.see_gpu(90)
     kernels, found = _module(), {}
-    for name in KERNELS:
+    for name in _bodies():
         compiled = triton.compile(ASTSource(getattr(kernels, name), {"out": "*i64"}, {}), target=GPUTarget("cuda", 90, 32))
         stored = re.findall(r'asm sideeffect "[^"]*st\.global[^"]*", "[^"]*"\(i64 ([^,]*),', compiled.asm["llir"])
-        found[name] = [int(number) if re.fullmatch(r"-?\d+", number) else None for number in stored]
+        known = [int(number) if re.fullmatch(r"-?\d+", number) else None for number in stored]
+        found[name] = known if name in KERNELS else [None if one in ("poison", "undef") else one for one in stored]
     return found
 
 

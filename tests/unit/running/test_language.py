@@ -168,14 +168,14 @@ SHIFTS = (
     ("M << 32", False), ("M >> 32", False), ("M.to(tl.uint32) >> 33", False), ("M.to(tl.int8) << 8", False), ("M << wide", False),
     ("M.to(tl.int64) << 64", False), ("tl.sum((tl.arange(0, 8) + M) << 40)", False),
     ("M << (wide - 1)", False), ("M.to(tl.int64) << (wide * 2)", False), ("M << (wide - 5 - turn)", True),
-    ("M << (32 - 4 * (M < 0))", True),
+    ("M << (32 - 4 * (M < 0))", False),
     ("(M << 28) << 4", True), ("M.to(tl.int64) << 63 << 1", True), ("M >> 31", True), ("tl.where(M < 0, M << 32, 0)", True),
 )
 
 
 @pytest.mark.parametrize("columns", [32, 512])
-def test_a_shift_by_a_known_number_of_the_types_width_has_no_answer(tmp_path, columns):
-    """The compiler that knows the number makes poison of it; of one that it does not know an instruction makes 0, or the sign."""
+def test_a_shift_by_the_types_width_has_no_answer(tmp_path, columns):
+    """The compiler that sees it makes poison of it; an instruction makes 0, or the sign."""
     stores = [
         f"        tl.store(y_ptr + {place}, tl.where(({one}) == 0, 1.0, 0.0), mask=pid == 0)\n" for place, (one, _) in enumerate(SHIFTS)
     ]

@@ -1,4 +1,5 @@
-"""A loop on the interpreter has the turns that the compiler gives it, whatever the types and signs of its bounds."""
+"""What LLVM computes while it compiles is what the interpreter computes: the turns of a loop, whatever the types and signs of its bounds,
+and what has no value."""
 
 from __future__ import annotations
 
@@ -7,18 +8,28 @@ import json
 import pytest
 
 from tests.commands import python
-from tests.language.folded import KERNELS
+from tests.language.folded import KERNELS, UNDEFINED
 
 pytestmark = pytest.mark.slow
 
 
-def stored(what, path):
-    python("-W", "ignore", "-m", "tests.language.folded", what, path)
-    return json.loads(path.read_text(encoding="utf-8"))
+@pytest.fixture(scope="module")
+def stored(tmp_path_factory):
+    """By way, compiled or interpreted, what each kernel stores."""
+    folder, found = tmp_path_factory.mktemp("folded"), {}
+    for what in ("compile", "interpret"):
+        python("-W", "ignore", "-m", "tests.language.folded", what, folder / what)
+        found[what] = json.loads((folder / what).read_text(encoding="utf-8"))
+    return found
 
 
-def test_the_turns_of_a_loop_are_the_compilers(tmp_path):
-    compiled = stored("compile", tmp_path / "compiled.json")
+def test_the_turns_of_a_loop_are_the_compilers(stored):
+    compiled, interpreted = ({name: found[name] for name in KERNELS} for found in stored.values())
     assert all(len(numbers) == 1 and numbers[0] is not None for numbers in compiled.values()), compiled
-    assert compiled.keys() == KERNELS.keys()
-    assert stored("interpret", tmp_path / "interpreted.json") == compiled
+    assert interpreted == compiled
+
+
+@pytest.mark.parametrize("name", UNDEFINED)
+def test_what_has_no_value_to_the_compiler_has_none_here(stored, name):
+    """An instruction would have had an answer, which a kernel could be right by."""
+    assert stored["compile"][name] == stored["interpret"][name] == [None]
