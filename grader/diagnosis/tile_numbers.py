@@ -64,9 +64,12 @@ def line_of_tile(run: Run, store: Node, size: tuple[int, int], count: tuple[int,
         changed = np.unique(own[bad])
         tiles_along = "div" in node.op and (own == own[0]).all() and own[0] in count  # which is right
         if len(changed) < fewest and not tiles_along:
-            tried, kept = _tiles(run, replay.offsets({node.number: values}), size, count), tiles[~np.isin(own, changed)]
+            tried, others = (
+                _tiles(run, replay.offsets({node.number: values}), size, count),
+                tiles[~np.isin(own, changed)],
+            )
             if _cover(
-                [tried[:, own == one] for one in changed], np.bincount(kept[kept >= 0], minlength=len(often)), need
+                [tried[:, own == one] for one in changed], np.bincount(others[others >= 0], minlength=len(often)), need
             ):
                 fewest, line = len(changed), node.line
     return line
