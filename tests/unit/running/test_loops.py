@@ -33,3 +33,7 @@ def test_the_turns_of_a_loop_are_the_compilers(stored):
 def test_what_has_no_value_to_the_compiler_has_none_here(stored, name):
     """An instruction would have had an answer, which a kernel could be right by."""
     assert stored["compile"][name] == stored["interpret"][name] == [None]
+
+
+def test_an_atomic_that_no_thread_makes_has_no_answer(stored):
+    assert stored["interpret"]["left_over"] == [None]
