@@ -22,8 +22,8 @@ if TYPE_CHECKING:
 
 MOST_VALUES, MOST_ASKED = 1 << 10, 1 << 18
 """Other values that are tried, and with how many programs at once."""
-FEWEST = 3
-"""Programs: fewer tell nothing."""
+FEWEST, MOST_NODES = 3, 256
+"""Programs, of which fewer tell nothing; and nodes behind an address, of which more are a loop's."""
 
 
 def _quotient(a: Array, b: Array) -> Array:
@@ -46,7 +46,7 @@ def line_of_tile(run: Run, store: Node, size: tuple[int, int], count: tuple[int,
     """The line of that number, of several the one that fewest values of have to be others; None where there is none, or more than address
     arithmetic is behind the store. size, count: of Y's tiles."""
     programs, need = int(np.prod(run.grid)), run.config.split_k
-    if not FEWEST <= programs <= MOST_ASKED // FEWEST:
+    if not FEWEST <= programs <= MOST_ASKED // FEWEST or len(address_nodes(run, store)) > MOST_NODES:
         return None
     try:
         replay = _Replay(run, store)
@@ -64,13 +64,10 @@ def line_of_tile(run: Run, store: Node, size: tuple[int, int], count: tuple[int,
         changed = np.unique(own[bad])
         tiles_along = "div" in node.op and (own == own[0]).all() and own[0] in count  # which is right
         if len(changed) < fewest and not tiles_along:
-            tried, others = (
-                _tiles(run, replay.offsets({node.number: values}), size, count),
-                tiles[~np.isin(own, changed)],
-            )
-            if _cover(
-                [tried[:, own == one] for one in changed], np.bincount(others[others >= 0], minlength=len(often)), need
-            ):
+            tried = _tiles(run, replay.offsets({node.number: values}), size, count)
+            right = tiles[~np.isin(own, changed)]
+            rest = np.bincount(right[right >= 0], minlength=len(often))
+            if _cover([tried[:, own == one] for one in changed], rest, need):
                 fewest, line = len(changed), node.line
     return line
 
@@ -134,9 +131,8 @@ class _Replay:
         if node.op == "argument" and node.data is None:  # a pointer: from its own first element
             return np.zeros((1, 1), dtype=np.int64)
         if node.op in MOVES:
-            return self.of(
-                *next((i, int(own[0])) for i, own, here in lanes_before(self.run.provenance, node, at) if here[0])
-            )
+            before = ((i, int(own[0])) for i, own, here in lanes_before(self.run.provenance, node, at) if here[0])
+            return self.of(*next(before, (node.inputs[0], 0)))
         if not node.inputs:
             given: Array = self.run.provenance.values(node.number).reshape(-1)[at].astype(np.int64)[None]
             return given
