@@ -167,4 +167,4 @@ def test_a_lab_is_solved_in_jupyterlab_and_submitted(server: str, tab: Any, worl
     keep(tab, kernel + 1, "6-submitted")
     text, lines = world.service.store.content(1)
     assert "* weight_scale[None, :]" in text
-    assert all(place.startswith(f"{LAB}.ipynb") or "cell" in place for place, _ in lines)
+    assert all(place.startswith(f"{LAB}.ipynb") or "cell" in place for place, *_ in lines)
