@@ -33,6 +33,7 @@ from grader.interpreter.number_formats import (
     to_integer,
 )
 from grader.interpreter.orders import BITS, ELEMENTS, FUSED, approximated, in_another, left_open, tried_in_another_way
+from grader.interpreter.per_program import anywhere
 
 METHODS: dict[str, Callable[..., Any]] = {}
 DEPTH = 16
@@ -65,6 +66,7 @@ class Invalid:
 
 
 def _gpu_nans(values: np.ndarray) -> np.ndarray:
+    """The values with a GPU's NaN, all of whose bits but the sign are set."""
     Invalid.made = False
     if values.dtype not in (np.float16, np.float32):
         return values
@@ -141,9 +143,9 @@ def _added(function: Any) -> Callable[..., Any]:
             fused = function(rounded.exact(), y) if of_left else function(x, rounded.exact())
             result = fused.astype(result.dtype)
         noise = np.abs(result) < np.abs(rounded.product) * np.finfo(result.dtype).eps * 4
-        if getattr(noise, "stack", noise).any():
+        if anywhere(noise):
             noise = noise & (rounded.exact() != rounded.product)
-            if getattr(noise, "stack", noise).any():
+            if anywhere(noise):
                 left_open(FUSED)
         made = _made(result, right.dtype)
         made._rounded = replace(rounded, itself=False)
@@ -177,7 +179,7 @@ def _extreme(extreme: Any, of_zeros: Any) -> Callable[..., Any]:
     def operation(x: np.ndarray, y: np.ndarray) -> np.ndarray:
         result = extreme(x, y)
         zeros = result == 0
-        return np.where(zeros & (x == y), of_zeros(x, y), result) if getattr(zeros, "stack", zeros).any() else result
+        return np.where(zeros & (x == y), of_zeros(x, y), result) if anywhere(zeros) else result
 
     return operation
 
@@ -226,7 +228,7 @@ for _name, _function, _bits in (
 def undefined(values: Any, where: Any) -> Any:
     """The values, and poison where no kernel can rely on one: an instruction has an answer, but LLVM does what it likes once it sees that
     this is so, also through a mask or a product with 0."""
-    return np.where(where, poison(values.dtype), values) if getattr(where, "stack", where).any() else values
+    return np.where(where, poison(values.dtype), values) if anywhere(where) else values
 
 
 def _divided(left: np.ndarray, right: np.ndarray) -> np.ndarray:

@@ -15,9 +15,10 @@ from typing import Any
 import numpy as np
 
 from grader.interpreter.native_memory import line_in
+from grader.interpreter.per_program import anywhere
 
-ELEMENTS, COMBINING, PACKS, BITS, LAST_BIT = "elements", "combining", "packs", "bits", "last bit"
-FUSED, PROMISED = "fused", "promised"
+ELEMENTS, COMBINING, PACKS, BITS = "elements", "combining", "packs", "bits"
+LAST_BIT, FUSED, PROMISED = "last bit", "fused", "promised"
 """What is open: where the elements of a tile are, in which order a function combines them, which ones it is given together, in how
 many bits fp8 products are summed, the last bit of an fp32 quotient or root that may be a whole number, what is left where a product
 cancels, or what lanes hold that were promised to be neighbours."""
@@ -80,7 +81,7 @@ def approximated(function: Callable[..., Any]) -> Callable[..., Any]:
             ratio = ratio & (number == np.rint(number))
             few = few & (number.astype(np.float32, copy=False).view(np.uint32) & np.uint32(0xFFFF) == 0)
         ratio = ratio | (rounded & (whole | few | (result == 0)).all())
-        if not getattr(ratio, "stack", ratio).any() or not left_open(LAST_BIT):
+        if not anywhere(ratio) or not left_open(LAST_BIT):
             return result
         return np.where(ratio, _off_in_the_last_bit(np.where(whole, nearest, result)), result)
 

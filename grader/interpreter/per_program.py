@@ -140,6 +140,11 @@ def programs_of(*values: Any) -> int | None:
     return next((len(value.stack) for value in values if isinstance(value, PerProgram)), None)
 
 
+def anywhere(mask: Any) -> bool:
+    """Whether a mask holds in any lane of any program, which does not part them."""
+    return bool(getattr(mask, "stack", mask).any())
+
+
 def stacked(value: Any, programs: int, shape: Sequence[int]) -> np.ndarray:
     """[programs, *shape] of what is one array for each program, or one for all of them."""
     if isinstance(value, PerProgram):

@@ -21,6 +21,7 @@ from triton.runtime.interpreter import TensorHandle
 from grader.interpreter.control_flow import BlockCondition, listed, plain
 from grader.interpreter.number_formats import is_packed
 from grader.interpreter.orders import COMBINING, PACKS, another, left_open
+from grader.interpreter.per_program import anywhere
 
 
 def _tensor(data: Any, dtype: Any) -> Any:
@@ -93,10 +94,9 @@ def _known_reduction(combine: Any, arrays: list[np.ndarray], dtypes: list[Any], 
     for extreme, find in ((standard._elementwise_max, np.max), (standard._elementwise_min, np.min)):
         if combine is extreme:
             found = find(array, axis=axis)
-            zeros = (
-                (found == 0) if array.dtype.kind == "f" else np.False_
-            )  # of which NumPy takes any, whatever its sign
-            return None if getattr(zeros, "stack", zeros).any() else [found]
+            # of zeros NumPy takes any, whatever its sign
+            zeros = (found == 0) if array.dtype.kind == "f" else np.False_
+            return None if anywhere(zeros) else [found]
     if len(arrays) == 2 and combine in (
         standard._argmax_combine_tie_break_left,
         standard._argmin_combine_tie_break_left,
@@ -119,10 +119,10 @@ ANY_ORDER = frozenset(
 
 
 def _any_order(combine: Any, arrays: Sequence[np.ndarray]) -> bool:
+    """Whether these elements give the same in any order."""
     if combine not in ANY_ORDER or len(arrays) == 1 or arrays[0].dtype.kind != "f":
         return combine in ANY_ORDER
-    unordered = np.isnan(arrays[0])
-    return not getattr(unordered, "stack", unordered).any()
+    return not anywhere(np.isnan(arrays[0]))
 
 
 CHAIN = 4
