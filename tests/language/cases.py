@@ -1,7 +1,8 @@
 """What a small kernel is: its text, its arguments, what of the language it covers, and how near its results must come.
 
-`elementwise` wraps an expression of x, y, z in loads and a store; `whole` takes a body as it is. Arguments are written
-as `fp32[64]`: a type, a shape, and how they are filled:
+An entry of `whole` in tests/language/*.toml has its body as it is. One of `elementwise` stores an expression of x, y, z, which are loaded
+as what it is `of`; `out` is the type of the result, the first's unless it is said. Arguments are written as `fp32[64]`: a type, a shape, and
+how they are filled:
     fp32[64]      normal numbers          fp32[64]e     with NaN, infinities, zeros, limits, halves
     i32[64]       the type's whole range  i32[64]<10    0 .. 9               i32[64]=   0, 1, 2 ...
 An argument named `out...` arrives zeroed (or with `start`) and is compared; a number is passed as it is.
@@ -10,8 +11,13 @@ An argument named `out...` arrives zeroed (or with `start`) and is compared; a n
 from __future__ import annotations
 
 import re
+import tomllib
 import zlib
+from ast import literal_eval
 from dataclasses import dataclass, field
+from functools import cache
+from importlib.metadata import version
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -43,7 +49,7 @@ class Case:
     bit. near: an absolute distance allowed besides. unordered: compared after sorting. refused: the sentence with which the
     interpreter must say that it cannot run this. why: why the results may differ. capability, since, until: the first GPU
     and the Tritons that compile it. differs: the sentence for a result on which nothing may depend, since the compiler's is not
-    what the language says. text: what stands before the kernel, such as helpers.
+    what the language says. helpers: jit functions that stand before the kernel, once in a file. constants: as Python writes them.
     """
 
     name: str
@@ -54,7 +60,7 @@ class Case:
     near: float = 0.0
     unordered: bool = False
     refused: str = ""
-    text: str = ""
+    helpers: str = ""
     grid: tuple[int, ...] = (1,)
     why: str = ""
     capability: int = 80
@@ -68,52 +74,48 @@ class Case:
         """The kernel as text."""
         names = [*self.arguments, *(f"{name}: tl.constexpr" for name in self.constants)]
         body = "\n".join("    " + line if line else "" for line in self.body.strip("\n").split("\n"))
-        before = self.text.strip("\n") + "\n\n\n" if self.text else ""
+        before = self.helpers.strip("\n") + "\n\n\n" if self.helpers else ""
         return f"{before}@triton.jit\ndef {self.name}({', '.join(names)}):\n{body}\n"
 
 
-CASES: dict[str, Case] = {}
+@cache
+def cases() -> dict[str, Case]:
+    """Every kernel of the table that this Triton compiles, by its name."""
+    installed = _release(version("triton"))
+    return {name: case for name, case in table().items() if _release(case.since) <= installed <= _release(case.until)}
 
 
-def whole(name: str, covers: str, body: str, *, ulp: int = 0, near: float = 0.0, unordered: bool = False, refused: str = "",
-          text: str = "", grid: tuple[int, ...] = (1,), why: str = "", capability: int = 80, since: str = "3.6",
-          until: str = "99.0", differs: str = "", constants: dict[str, Any] | None = None, **arguments: Any) -> None:
-    """Adds a kernel with a body of its own."""
-    assert name not in CASES, name
-    CASES[name] = Case(
-        name,
-        body,
-        covers,
-        arguments,
-        ulp,
-        near,
-        unordered,
-        refused,
-        text,
-        grid,
-        why,
-        capability,
-        since,
-        until,
-        differs,
-        constants or {},
-    )
+def _release(text: str) -> tuple[int, ...]:
+    return tuple(int(part) for part in text.split("+")[0].split(".")[:2])
 
 
-def elementwise(name: str, covers: str, expression: str, *types: str, out: str | None = None, shape: str = "64",
-                **options: Any) -> None:
-    """Adds a kernel that stores `expression` of x, y, z, loaded from arguments of `types`."""
-    arguments, lines = {}, [f"i = tl.arange(0, {shape})"]
-    for variable, kind in zip("xyz", types, strict=False):
-        word = KIND.match(kind)
-        assert word is not None
-        arguments[f"{variable}_ptr"] = f"{word[0]}[{shape}]{kind[word.end() :]}"
+@cache
+def table() -> dict[str, Case]:
+    """Every kernel of tests/language/*.toml, by its name."""
+    found: dict[str, Case] = {}
+    for path in sorted(Path(__file__).parent.glob("*.toml")):
+        data = tomllib.loads(path.read_text(encoding="utf-8"))
+        for entry in (*map(_elementwise, data.get("elementwise", ())), *data["whole"]):
+            assert entry["name"] not in found, entry["name"]
+            helpers = data["helpers"] if entry.pop("helpers", False) else ""
+            constants = {name: literal_eval(text) for name, text in entry.pop("constants", {}).items()}
+            grid = tuple(entry.pop("grid", (1,)))
+            found[entry["name"]] = Case(**entry, helpers=helpers, constants=constants, grid=grid)
+    return found
+
+
+def _elementwise(entry: dict[str, Any]) -> dict[str, Any]:
+    """The whole kernel that stores an expression of x, y, z."""
+    lines, arguments = ["i = tl.arange(0, 64)"], {}
+    kinds = [KIND.match(kind) for kind in entry["of"]]
+    for variable, kind in zip("xyz", kinds, strict=False):
+        assert kind is not None
+        arguments[f"{variable}_ptr"] = f"{kind[0]}[64]{kind.string[kind.end() :]}"
         lines.append(f"{variable} = tl.load({variable}_ptr + i)")
-    first = KIND.match(types[0])
-    assert first is not None
-    arguments["out"] = f"{out or first[0]}[{shape}]"
-    lines.append(f"tl.store(out + i, {expression})")
-    whole(name, covers, "\n".join(lines), **options, **arguments)
+    arguments["out"] = f"{entry.get('out', kinds[0][0])}[64]"  # type: ignore[index]
+    lines.append(f"tl.store(out + i, {entry['stores']})")
+    rest = {key: value for key, value in entry.items() if key not in ("of", "out", "stores")}
+    return {**rest, "arguments": arguments, "body": "\n".join(lines)}
 
 
 def module(cases: list[Case]) -> str:

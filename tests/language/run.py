@@ -16,26 +16,13 @@ import os
 import sys
 import tempfile
 import time
-from importlib.metadata import version
 from pathlib import Path
 from types import ModuleType
 from typing import Any
 
 import numpy as np
 
-from tests.language.cases import CASES, TORCH, Case, arrays, kind_of, module
-
-
-def cases() -> dict[str, Case]:
-    """Every kernel of the table."""
-    for name in ("arithmetic", "statements", "scalars", "memory", "tiles", "products"):
-        importlib.import_module(f"tests.language.{name}")
-    installed = _release(version("triton"))
-    return {name: case for name, case in CASES.items() if _release(case.since) <= installed <= _release(case.until)}
-
-
-def _release(text: str) -> tuple[int, ...]:
-    return tuple(int(part) for part in text.split("+")[0].split(".")[:2])
+from tests.language.cases import TORCH, arrays, cases, kind_of, module
 
 
 def load(folder: str) -> ModuleType:
