@@ -1,8 +1,8 @@
 """What a small kernel is: its text, its arguments, what of the language it covers, and how near its results must come.
 
 An entry of `whole` in tests/language/*.toml has its body as it is. One of `elementwise` stores an expression of x, y, z, which are loaded
-as what it is `of`; `out` is the type of the result, the first's unless it is said. Arguments are written as `fp32[64]`: a type, a shape, and
-how they are filled:
+as what it is `of`; `out` is the type of the result, the first's unless it is said. Arguments are written as `fp32[64]`: a type, a shape,
+and how they are filled:
     fp32[64]      normal numbers          fp32[64]e     with NaN, infinities, zeros, limits, halves
     i32[64]       the type's whole range  i32[64]<10    0 .. 9               i32[64]=   0, 1, 2 ...
 An argument named `out...` arrives zeroed (or with `start`) and is compared; a number is passed as it is.

@@ -7,17 +7,15 @@ FILE gets, as JSON, the numbers that each kernel stores, in order; what cannot b
 
 from __future__ import annotations
 
-import importlib.util
 import json
 import os
 import re
 import sys
-import tempfile
 from pathlib import Path
 from types import ModuleType
 
 from tests.language.cases import HEADER
-from tests.language.run import interpreted
+from tests.language.run import interpreted, load
 
 START = "zero = tl.program_id(0) * 0\n"
 """A number that the compiler does not know before LLVM multiplies it."""
@@ -66,15 +64,7 @@ def _module() -> ModuleType:
     text = HEADER
     for name, body in _bodies().items():
         text += f"@triton.jit\ndef {name}(out):\n" + "".join(f"    {line}\n" for line in body.split("\n")) + "\n\n"
-    path = Path(tempfile.mkdtemp()) / "folded_kernels.py"
-    path.write_text(text, encoding="utf-8")
-    spec = importlib.util.spec_from_file_location("folded_kernels", path)
-    assert spec is not None
-    assert spec.loader is not None
-    loaded = importlib.util.module_from_spec(spec)
-    sys.modules["folded_kernels"] = loaded
-    spec.loader.exec_module(loaded)
-    return loaded
+    return load("folded_kernels", text)
 
 
 def interpret() -> dict[str, list[int | None]]:

@@ -9,10 +9,12 @@ FILE is an .npz of `case/argument` arrays and of `case!` where a kernel raised; 
 
 from __future__ import annotations
 
+import atexit
 import importlib.util
 import json
 import math
 import os
+import shutil
 import sys
 import tempfile
 import time
@@ -25,17 +27,24 @@ import numpy as np
 from tests.language.cases import TORCH, arrays, cases, kind_of, module
 
 
-def load(folder: str) -> ModuleType:
-    """The kernels as a module that Triton can read the text of."""
-    path = Path(folder) / "language_kernels.py"
-    path.write_text(module(list(cases().values())), encoding="utf-8")
-    spec = importlib.util.spec_from_file_location("language_kernels", path)
+def load(name: str, text: str) -> ModuleType:
+    """The text as a module, in a file of its own, which Triton reads."""
+    folder = tempfile.mkdtemp()
+    atexit.register(shutil.rmtree, folder)
+    path = Path(folder) / f"{name}.py"
+    path.write_text(text, encoding="utf-8")
+    spec = importlib.util.spec_from_file_location(name, path)
     assert spec is not None
     assert spec.loader is not None
     loaded = importlib.util.module_from_spec(spec)
-    sys.modules["language_kernels"] = loaded
+    sys.modules[name] = loaded
     spec.loader.exec_module(loaded)
     return loaded
+
+
+def kernels_of_the_table() -> ModuleType:
+    """All its kernels."""
+    return load("language_kernels", module(list(cases().values())))
 
 
 def run(kernels: ModuleType, device: str, describe: Any, part: str = "1/1") -> dict[str, np.ndarray]:
@@ -102,15 +111,14 @@ def interpret(path: str) -> None:
     from grader.interpreter import faults, generated_module, language_shims
 
     generated_module.see_gpu(90)
-    with tempfile.TemporaryDirectory() as folder:
-        kernels = load(folder)
-        language_shims.install()
+    kernels = kernels_of_the_table()
+    language_shims.install()
 
-        def described(error: Exception) -> str:
-            return json.dumps(faults.describe(error, kernels.__file__ or ""))
+    def described(error: Exception) -> str:
+        return json.dumps(faults.describe(error, kernels.__file__ or ""))
 
-        results = run(kernels, "cpu", described)
-        results |= {f"again:{key}": value for key, value in run(kernels, "cpu", described).items()}
+    results = run(kernels, "cpu", described)
+    results |= {f"again:{key}": value for key, value in run(kernels, "cpu", described).items()}
     np.savez_compressed(path, about=np.array(json.dumps(about("cpu"))), **results)  # type: ignore[arg-type]
 
 
@@ -120,8 +128,7 @@ def launch(path: str, part: str = "1/1") -> None:
     import triton
 
     triton.set_allocator(lambda size, alignment, stream: torch.empty(size, dtype=torch.int8, device="cuda"))
-    with tempfile.TemporaryDirectory() as folder:
-        results = run(load(folder), "cuda", lambda error: f"{type(error).__name__}: {error}"[:500], part)
+    results = run(kernels_of_the_table(), "cuda", lambda error: f"{type(error).__name__}: {error}"[:500], part)
     np.savez_compressed(path, about=np.array(json.dumps(about("cuda"))), **results)  # type: ignore[arg-type]
 
 
@@ -138,27 +145,26 @@ def compile_all() -> int:
 
     driver.set_active(Target())
     failed = 0
-    with tempfile.TemporaryDirectory() as folder:
-        kernels = load(folder)
-        for name, case in cases().items():
-            signature = {}
-            for key, value in case.arguments.items():
-                kind = kind_of(case, key) if isinstance(value, str) else ("i32" if abs(value) < 2**31 else "i64")
-                signature[key] = f"*{kind}" if isinstance(value, str) else kind
-            signature.update(dict.fromkeys(case.constants, "constexpr"))
-            names = list(signature)
-            constants = {(names.index(key),): value for key, value in case.constants.items()}
-            if case.capability > 90:
-                continue
-            try:
-                source = ASTSource(getattr(kernels, name), signature, constants)
-                triton.compile(source, target=GPUTarget("cuda", 90, 32))
-            except Exception as error:
-                failed += 1
-                root: BaseException = error
-                while root.__cause__ is not None:
-                    root = root.__cause__
-                print(f"{name}: {type(root).__name__}: {str(root)[-300:]}", flush=True)
+    kernels = kernels_of_the_table()
+    for name, case in cases().items():
+        signature = {}
+        for key, value in case.arguments.items():
+            kind = kind_of(case, key) if isinstance(value, str) else ("i32" if abs(value) < 2**31 else "i64")
+            signature[key] = f"*{kind}" if isinstance(value, str) else kind
+        signature.update(dict.fromkeys(case.constants, "constexpr"))
+        names = list(signature)
+        constants = {(names.index(key),): value for key, value in case.constants.items()}
+        if case.capability > 90:
+            continue
+        try:
+            source = ASTSource(getattr(kernels, name), signature, constants)
+            triton.compile(source, target=GPUTarget("cuda", 90, 32))
+        except Exception as error:
+            failed += 1
+            root: BaseException = error
+            while root.__cause__ is not None:
+                root = root.__cause__
+            print(f"{name}: {type(root).__name__}: {str(root)[-300:]}", flush=True)
     print(f"{len(cases()) - failed} of {len(cases())} compile")
     return failed
 
