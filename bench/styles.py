@@ -17,11 +17,9 @@ from typing import Any
 from grader.judging.points import earned_by
 from grader.judging.rubric import Tiers, load_tiers
 from grader.labs import all_labs
-from grader.reading.files import is_source
 
 ROOT = Path(__file__).parents[1]
 RESULTS = Path(__file__).parent / "results"
-STYLES = ROOT / "tests" / "styles"
 BEGIN, END = "<!-- styles: begin -->", "<!-- styles: end -->"
 
 
@@ -65,9 +63,11 @@ def _cases(lab: str) -> list[str]:
 
 def measure() -> StyleRecord:
     """Grades every kernel of tests/styles on the GPUs of this machine. Raises CalledProcessError where the command fails."""
+    from tests.submissions import styles
+
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
-        for path in filter(is_source, sorted(STYLES.iterdir())):
+        for path in styles():
             place = folder / "submitted" / path.stem / f"{path.stem.split('_')[0]}{path.suffix}"
             place.parent.mkdir(parents=True)
             shutil.copy(path, place)

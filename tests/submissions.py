@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import atexit
 import os
 import secrets
+import shutil
 import tempfile
 import tomllib
 from contextlib import nullcontext
@@ -23,6 +25,7 @@ from grader.labs.wrong_kernels import WrongKernel, catalogue, wrong_kernels
 from grader.model import KernelSource, Refusal, Report
 from grader.pipeline.grading import GradeOptions, built_or_refused, grade, judge_on_cpu
 from grader.reading import read
+from grader.reading.files import is_source
 from grader.reporting.document import document
 from tests.rotation import everything
 
@@ -112,11 +115,18 @@ def exploits() -> tuple[Exploit, ...]:
 
 @cache
 def styles() -> tuple[Path, ...]:
-    """The right kernels of tests/styles/ that this Triton can build: 3.9 has no `tl.advance` any more."""
+    """The right kernels of tests/styles/ that this Triton can build: 3.9 has no `tl.advance` any more. Those of LAB.toml are written to a
+    folder of this process."""
     import triton.language as tl
 
-    found = sorted(path for path in (TESTS / "styles").iterdir() if path.suffix in (".py", ".ipynb"))
-    return tuple(path for path in found if hasattr(tl, "advance") or "tl.advance(" not in path.read_text(encoding="utf-8"))
+    folder = Path(tempfile.mkdtemp())
+    atexit.register(shutil.rmtree, folder)
+    for path in (TESTS / "styles").glob("*.toml"):
+        for kernel in tomllib.loads(path.read_text(encoding="utf-8"))["kernel"]:
+            (folder / f"{kernel['name']}.py").write_text(kernel["text"], encoding="utf-8")
+    found = [path for path in (*(TESTS / "styles").iterdir(), *folder.iterdir()) if is_source(path)]
+    able = [path for path in found if hasattr(tl, "advance") or "tl.advance(" not in path.read_text(encoding="utf-8")]
+    return tuple(sorted(able, key=lambda path: path.name))
 
 
 def graded(

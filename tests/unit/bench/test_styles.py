@@ -8,7 +8,7 @@ import pytest
 
 from bench.styles import RESULTS, ROOT, load, reaches, table
 from grader.judging.rubric import load_tiers
-from tests.submissions import TESTS
+from tests.submissions import styles
 
 RECORDS = sorted(RESULTS.glob("styles_*.json"))
 
@@ -26,5 +26,5 @@ def test_speed_points_are_in_the_order_of_the_ratios(path):
 def test_the_page_shows_the_record():
     text = (ROOT / "docs" / "timing.md").read_text(encoding="utf-8")
     assert all(table(load(path)) in text for path in RECORDS)
-    names = {path.stem for path in (TESTS / "styles").iterdir()}
+    names = {path.stem for path in styles()}
     assert {one.name for path in RECORDS for one in load(path).styles} <= names
