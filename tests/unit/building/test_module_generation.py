@@ -33,6 +33,7 @@ from grader.model import KernelBundle, KernelSource, Refusal, SourceLine
 from grader.reading import read
 from tests.commands import python
 from tests.submissions import TESTS, plain
+from tests.tables import rows, table
 
 pytestmark = pytest.mark.slow
 
@@ -65,52 +66,7 @@ def refused(result: KernelBundle | Refusal) -> str:
 # ---------------------------------------------------------------- text
 
 
-@pytest.mark.parametrize(
-    ("body", "words"),
-    [
-        ("door = tl.core.builtins\n", "tl.core.builtins"),
-        ("door = tl.core.inspect.getsource(tl.load)\n", "tl.core.inspect"),
-        ("door = tl.core.builtin(tl.load)\n", "tl.core.builtin"),
-        ("door = tl.math.__loader__\n", "underscore"),
-        ("door = tl.standard.core\n", "as a value"),
-        ("door = tl\n", "as a value"),
-        ("door = getattr(tl, 'core')\n", "getattr"),
-        ("door = hasattr(M, 'handle')\n", "hasattr"),
-        ("door = isinstance(M, tl.tensor)\n", "isinstance"),
-        ("door = M.handle\n", ".handle"),
-        ("door = '{0.__class__}'.format(M)\n", ".format"),
-        ("door = f'{M:{M}}'\n", "format specification"),
-        ("door = (lambda: 1)()\n", "cannot use lambda"),
-        ("door = [part for part in (1, 2)]\ndoor2 = (lambda x: x)\n", "lambda"),
-        ("tl.load = 3\n", "attribute"),
-        ("M[0] = 3\n", "element"),
-        ("def inner():\n    pass\n", "a function inside a function"),
-        ("class Door:\n    pass\n", "class"),
-        ("import os\n", "import"),
-        ("global M2\n", "global"),
-        ("try:\n    pass\nexcept Exception:\n    pass\n", "try"),
-        ("with M:\n    pass\n", "with"),
-        ("door = open('/etc/passwd')\n", "open"),
-        ("door = eval('1')\n", "eval"),
-        ("door = tl.core.extern_elementwise('', '', [], {}, True)\n", "extern_elementwise"),
-        ("door = tl.extra.cuda.globaltimer()\n", "globaltimer"),
-        ("door = tl.dot_product(M, N)\n", "has no `tl.dot_product`"),
-        ("tl = 3\n", "program_id"),
-        ("__door = 3\n", "underscores"),
-        ("door = tl.exp(**{'x': 1})\n", "**"),
-        ("door = yield M\n", "yield"),
-        ("if (door := M) > 0:\n    pass\n", ":="),
-        ("for door in tl.static_range(1):\n    pass\nelse:\n    M = 3\n", "a loop has no else"),
-        ("door = 0\nwhile door < 1:\n    door += 1\nelse:\n    M = 3\n", "a loop has no else"),
-        ("door = [part for part in (1, 2) if False]\n", "whatever the `if` of a comprehension says"),
-        ("if M is N:\n    pass\n", "`is` asks"),
-        ("door: tl.constexpr if BLOCK_M == 32 else tl.int32 = 7\n", "annotation is computed"),
-        ("door: tl.load(y_ptr) = 7\n", "annotation is computed"),
-        ("other: tl.constexpr = tl.constexpr\ndoor: other = 7\n", "annotation is computed"),
-        ("if M > 3:\n    getattr: tl.constexpr = tl.minimum\ndoor: tl.constexpr = getattr(M, 'handle')\n", "one of Python's"),
-        ("for i in range(M):\n    getattr: tl.constexpr = tl.minimum\nalso: tl.constexpr = getattr\n", "one of Python's"),
-    ],
-)
+@rows
 def test_text_with_a_door_is_refused(body, words):
     message = refused(described(body))
     assert words in message
@@ -124,54 +80,20 @@ def read_after(top, body):
 
 
 SCALE = "SCALE = tl.constexpr(2)\n@triton.jit\ndef scaled(x):\n    return x * SCALE\n"
-UNROLLED = "for SCALE in tl.static_range(2):\n        pass\n"
-
-
 PAIR = "@triton.jit\ndef pair(x):\n    return x, x + 1, x + 2\n"
-MADE = "made = [i * 2 for i in (M, N)]\n"
-WITHOUT_VALUE = [
-    ("if M > 3:\n    SCALE = 1\ndoor = SCALE\n", False), ("for i in range(M):\n    SCALE = 1\ndoor = SCALE\n", False),
-    ("while M < 0:\n    SCALE = 1\ndoor = SCALE\n", False),
-    ("for i in range(M):\n    if i == 1:\n        door = SCALE\n    SCALE = 1\n", False),
-    ("for i in range(M):\n    if M > 3:\n        SCALE = 1\n    door = SCALE\n", False),
-    ("i = 0\nwhile (i < 1 if i == 0 else SCALE > 5):\n    SCALE = 1\n    i += 1\n", False),
-    ("if M > 3:\n    SCALE = 1\nSCALE += 1\n", False),
-    ("if M > 3:\n    SCALE: tl.constexpr = 1\nelse:\n    SCALE: tl.constexpr = 1\ndoor = SCALE\n", False),
-    (f"if M > 3:\n    {UNROLLED}else:\n    {UNROLLED}door = SCALE\n", False),
-    ("if M > 3:\n    max: tl.constexpr = tl.minimum\ndoor = max(M, N)\n", False), ("door = max(M, N)\nmax = 3\n", False),
-    ("if BLOCK_M < 0:\n    SCALE = 1\ndoor = SCALE\n", False),
-    ("if BLOCK_M > 0:\n    SCALE = 1\nif BLOCK_M > 0:\n    door = SCALE\n", True),
-    ("for i in range(M):\n    if BLOCK_M > 0:\n        SCALE = i\n    door = SCALE\n", True),
-    (f"for SCALE in range(M):\n    {UNROLLED}", True),
-    ("if M > 3:\n    SCALE = 1\nelse:\n    SCALE = 2\ndoor = SCALE\n", True),
-    ("for i in range(M):\n    SCALE = 1\n    door = SCALE\n", True), ("for i in range(M):\n    min = i\n    door = min\n", True),
-    ("SCALE = 1\nif M > 3:\n    SCALE = 2\n", True), ("for SCALE in range(M):\n    pass\n", True), ("SCALE: tl.constexpr = 3\n", True),
-]
-LEFT_OVER = [
-    ("a, b = (M, N, K)\n", False), ("t = (M, N, K)\na, b = t\n", False),
-    ("a, b = pair(M)\n", False), ("(a,) = (M, N)\n", False), ("a, b, c = pair(M)\n", True),
-]
-"""Triton takes as many as there are names; Python none."""
-BEHIND = [
-    (f"{MADE}door = i\n", False), (f"i = 1\n{MADE}door = i\n", False), (f"i = 1\n{MADE}i += 1\n", False),
-    ("made = [M * 2 for M in (N, K)]\ndoor = M\n", False), ("made = [SCALE * 2 for SCALE in (N, K)]\ndoor = SCALE\n", False),
-    ("made = [[i for i in (3, 4)] + [i] for i in (1, 2)]\n", False), (f"i = 1\nif M > 3:\n    {MADE}door = i\n", False),
-    (f"i = 1\nfor k in range(M):\n    door = i\n    {MADE}", False), (f"i = 1\nif M > 3:\n    {MADE}else:\n    i = 2\ni = i\n", True),
-    (f"i = 1\nmade = {MADE[7:-1]} if BLOCK_M > 0 else (M, N)\ndoor = i\n", False),
-    (f"i = 1\nwhile (i < 3):\n    {MADE}    i = 4\n", True), (f"{MADE}{MADE}", True), (f"{MADE}i = 1\ndoor = i\n", True),
-    (f"{MADE}for i in range(M):\n    door = i\n", True), (f"{MADE}for i in tl.static_range(2):\n    door = i\n", True),
-    (f"for i in range(M):\n    door = i\n{MADE}", True), ("made = [[i for i in (3, 4)] + [i for i in (k, 5)] for k in (1, 2)]\n", True),
-]
-"""Triton has the last element there, Python what there was before; what both read alike stays."""
+READ_OTHERWISE = {
+    "without_value": (SCALE, "last = scaled(M)\n", "has no value"),
+    "left_over": (PAIR, "", "values are unpacked into"),
+    "behind": (SCALE, "", "the variable of a comprehension"),
+}
+"""What stands above and below the lines of a table, and how one of the lines that are not sound is refused. Left over: Triton takes as many
+values as there are names, Python none. Behind: Triton has the last element there, Python what there was before."""
 
 
 @pytest.mark.parametrize(
     ("top", "body", "fault"),
-    [(top, body + last, "" if sound else words)
-     for top, last, words, table in ((SCALE, "last = scaled(M)\n", "has no value", WITHOUT_VALUE),
-                                     (PAIR, "", "values are unpacked into", LEFT_OVER),
-                                     (SCALE, "", "the variable of a comprehension", BEHIND))
-     for body, sound in table],
+    [(top, row["body"] + last, "" if row["sound"] else words)
+     for name, (top, last, words) in READ_OTHERWISE.items() for row in table(__file__)[name]],
 )
 def test_what_the_compiler_reads_as_something_else_than_python_is_refused(top, body, fault):
     result = read_after(top, body)
@@ -191,26 +113,7 @@ def test_what_both_read_alike_stays(body):
     assert isinstance(described(body), KernelBundle)
 
 
-@pytest.mark.parametrize(
-    ("top", "use", "words"),
-    [
-        ("import math\nhelper = math.__loader__.load_module\n", "helper('os')", "helper"),
-        ("def helper(x):\n    return x\n", "helper(M)", "plain Python function"),
-        ("class Door:\n    value = 3\nhelper = Door()\n", "helper", "helper"),
-        ("import os as helper\n", "helper.sep", "os"),
-        ("import torch as helper\n", "helper.float16", "torch"),
-        ("import triton.runtime as helper\n", "helper.driver", "triton.runtime"),
-        ("from triton.runtime import driver as helper\n", "helper", "helper"),
-        ("helper = [1, [2, [3, [4, [5]]]]]\n", "helper[0]", "helper"),
-        ("helper = tl.core.builtin(lambda x, _semantic=None: 3)\n", "helper(M)", "`helper`"),
-        ("@triton.constexpr_function\ndef helper(x):\n    return x.__class__\n", "helper(3)", "plain numbers only"),
-        ("@triton.constexpr_function\ndef helper(x):\n    return open('x')\n", "helper(3)", "open"),
-        ("@triton.constexpr_function\ndef helper(x):\n    return triton.runtime\n", "helper(3)", "`triton.runtime`"),
-        ("@triton.constexpr_function\ndef helper(x):\n    return triton.language.load\n", "helper(3)", "plain numbers only"),
-        ("import math\n@triton.constexpr_function\ndef helper(x):\n    return math.__loader__\n", "helper(3)", "underscore"),
-        ("def real(x):\n    return x\nhelper = triton.jit(real)\nhelper.fn = print\n", "helper(M)", "`helper`"),
-    ],
-)
+@rows
 def test_a_name_that_ends_outside_the_language_is_refused(top, use, words):
     assert words in refused(described(f"door = {use}\n", top))
 
@@ -240,23 +143,7 @@ student.report = lie
 """
 
 
-@pytest.mark.parametrize(
-    "lie",
-    [
-        'said = {"object": ["os", "system"]} if "constexpr" in said else said',
-        'said = {"module": "os"} if "constexpr" in said else said',
-        'said = {"builtin": "eval"} if "constexpr" in said else said',
-        'said = {"constexpr": {"constant": 16}} if "constexpr" in said else said',
-        'said = {"constant": "3); import os; (4"} if "constexpr" in said else said',
-        'said = {"constexpr": {"float": "nan"}} if "constexpr" in said else said',
-        'said = {"constexpr": {"constant": 10**30}} if "constexpr" in said else said',
-        'said = {"dtype": "fp16); import os; (4"} if "constexpr" in said else said',
-        'said = {"other": "\\n"} if "constexpr" in said else said',
-        'said = {"function": "jit", "line": 1} if "constexpr" in said else said',
-        'said = {} if "constexpr" in said else said',
-        'said = [1] if "constexpr" in said else said',
-    ],
-)
+@rows
 def test_a_lying_describe_is_refused_or_changes_nothing_but_numbers(lie):
     """The sandbox of describe belongs to the student once the module has run: nothing it says is believed."""
     result = described("size = SIZE\n", "SIZE = tl.constexpr(32)\n" + HIJACK.format(lie=lie))
@@ -277,18 +164,7 @@ StudentModule.describe = lie
 """
 
 
-@pytest.mark.parametrize(
-    "lie",
-    [
-        'said["configs"][0]["constants"]["K"] = 16',
-        'said["configs"][0]["constants"]["x_ptr"] = 16',
-        'said["configs"][0]["constants"]["OTHER"] = 16',
-        'del said["configs"][0]["constants"]["BLOCK_K"]',
-        'said["launches"][0]["heuristics"] = {"OTHER": 16}',
-        'said["launches"] *= 1000',
-        'said["launches"].pop()',
-    ],
-)
+@rows
 def test_configs_and_launches_are_those_of_the_kernels_own_parameters(lie):
     result = described("", SAYS.replace("{lie}", lie))
     assert isinstance(result, Refusal)
