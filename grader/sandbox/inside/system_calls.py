@@ -43,9 +43,10 @@ NUMBERS = {
         "init_module": 105, "io_setup": 0, "kcmp": 272, "kexec_file_load": 294, "kexec_load": 104, "keyctl": 219,
         "lookup_dcookie": 18, "memfd_create": 279, "migrate_pages": 238, "mincore": 232, "mmap": 222, "mount": 40, "move_pages": 239,
         "mq_open": 180, "msgget": 186, "name_to_handle_at": 264, "open_by_handle_at": 265, "perf_event_open": 241,
-        "personality": 92, "pivot_root": 41, "preadv2": 286, "prlimit64": 261, "process_vm_readv": 270, "process_vm_writev": 271, "ptrace": 117,
-        "quotactl": 60, "readahead": 213, "reboot": 142, "request_key": 218, "semget": 190, "setns": 268, "setrlimit": 164, "settimeofday": 170,
-        "shmat": 196, "shmget": 194, "socket": 198, "socketpair": 199, "swapoff": 225, "swapon": 224, "syslog": 116,
+        "personality": 92, "pivot_root": 41, "preadv2": 286, "prlimit64": 261,
+        "process_vm_readv": 270, "process_vm_writev": 271, "ptrace": 117,
+        "quotactl": 60, "readahead": 213, "reboot": 142, "request_key": 218, "semget": 190, "setns": 268, "setrlimit": 164,
+        "settimeofday": 170, "shmat": 196, "shmget": 194, "socket": 198, "socketpair": 199, "swapoff": 225, "swapon": 224, "syslog": 116,
         "umount2": 39, "unshare": 97, "userfaultfd": 282, "vhangup": 58, "vmsplice": 75,
     },
 }  # fmt: skip
