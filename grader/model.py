@@ -632,7 +632,7 @@ class TestResult:
 
 @dataclass(frozen=True)
 class LabReport:
-    """One lab's verdict. `gradable_points`: what could have been earned on this machine.
+    """One lab's verdict. `gradable_points`: what a kernel can earn on this machine, whatever this one did.
 
     `facts` has those of one binary per config, built for `facts_capability`. `error_maps` shows the first failing cases.
     `defects`: sentences on failures of the diagnosis itself; no points depend on them.

@@ -30,7 +30,6 @@ def with_points(report: LabReport, rubric: Rubric, tiers: Tiers | None) -> LabRe
     worth = rubric.shares(report.lab_id, [test.name for test in timed], rubric.speed)
     speed = [_speed(test, report.lab_id, rubric, tiers, worth[test.name], enough=enough) for test in timed]
     fast = bool(speed) and all(test.points == test.max_points for test in speed)
-    skipped = sum(map(_skipped, correctness)) + sum(_skipped_share(test, cases) for test in correctness)
     return replace(
         report,
         tests=(*_of(report, "build"), *correctness, *speed),
@@ -38,7 +37,7 @@ def with_points(report: LabReport, rubric: Rubric, tiers: Tiers | None) -> LabRe
         correctness_max=rubric.correctness,
         speed_points=rubric.speed if fast else sum(test.points for test in speed),
         speed_max=rubric.speed,
-        gradable_points=round(rubric.correctness - skipped, 9) + (rubric.speed if tiers is not None else 0.0),
+        gradable_points=rubric.correctness + (rubric.speed if tiers is not None else 0.0),
     )
 
 
@@ -66,19 +65,6 @@ def measured_for(report: LabReport, tiers: Tiers | None) -> bool:
         if tiers is not None and "ratio" in test.metrics
         for boundary in set(tiers.boundaries(report.lab_id, test.name)) - set(test.metrics["tiers"])
     )
-
-
-def _skipped(test: TestResult) -> float:
-    return test.max_points if test.status == "skipped" else 0.0
-
-
-def _skipped_share(test: TestResult, cases: Sequence[TestResult]) -> float:
-    """Of the memory test, if it passed, what the public cases that were skipped would have given; of other tests nothing."""
-    public = [case for case in cases if not case.hidden]
-    whole = fsum(case.max_points for case in public)
-    if test.kind != "memory" or test.status != "passed" or not whole:
-        return 0.0
-    return test.max_points * fsum(map(_skipped, public)) / whole
 
 
 def _of(report: LabReport, kind: str) -> list[TestResult]:

@@ -109,19 +109,29 @@ def _answers(cells: Sequence[Cell]) -> Answers:
             if (text := given.pop(STUDENT, None)) is not None:
                 held = text.value if isinstance(text, ast.Constant) else ""
                 student = held.strip()[:MAX_NAME] if isinstance(held, str) else ""
-            numbers.update({name: _read(name, value, numbers) for name, value in given.items()})
+            found = {
+                value: _read(value, numbers) for value in set(given.values())
+            }  # once, whatever the number of its names
+            numbers.update({name: _named(name, found[value]) for name, value in given.items()})
     return Answers(student, numbers)
 
 
-def _read(name: str, value: ast.expr, known: Mapping[str, float | Unclear | None]) -> float | Unclear | None:
+def _read(value: ast.expr, known: Mapping[str, float | Unclear | None]) -> float | Exception | None:
+    """The number, None where there is none yet, or why it cannot be read."""
     if isinstance(value, ast.Constant) and value.value in (None, ...):
         return None
     try:
         return _number(value, known, 0)
     except (ArithmeticError, ValueError, RecursionError) as problem:
-        return Unclear(
-            f"{name} is not arithmetic that can be read ({problem}); write a number, or +, -, *, /, // and ** of numbers"
-        )
+        return problem
+
+
+def _named(name: str, found: float | Exception | None) -> float | Unclear | None:
+    if not isinstance(found, Exception):
+        return found
+    return Unclear(
+        f"{name} is not arithmetic that can be read ({found}); write a number, or +, -, *, /, // and ** of numbers"
+    )
 
 
 def _assigned(cell: Cell) -> Iterator[dict[str, ast.expr]]:

@@ -157,7 +157,7 @@ def executed_cells(inputs: Sequence[str], steps: Mapping[str, int] = MappingProx
     steps: which of the notebook's functions which step asks for.
     """
     return [
-        _parsed(f"cell [{number}]", _without_magics(source), steps)
+        _of_a_notebook(f"cell [{number}]", source, steps)
         for number, source in enumerate(inputs)
         if source.strip() and len(source) <= MAX_CELL_CHARS
     ]
@@ -176,7 +176,7 @@ def _notebook_cells(name: str, text: str, allowance: Allowance, steps: Mapping[s
     for number, source in _code(name, notebook):
         if len(source) <= MAX_CELL_CHARS:
             place = f"{name} cell {number}"
-            found.append(_left_out_of_python(place, source, steps) or _parsed(place, _without_magics(source), steps))
+            found.append(_left_out_of_python(place, source, steps) or _of_a_notebook(place, source, steps))
             allowance.take(found[-1])
     return found
 
@@ -221,6 +221,12 @@ def _cell_magic(source: str) -> str:
     return found[0] if found and found[0] not in ("%%time", "%%timeit", "%%capture") else ""
 
 
+def _of_a_notebook(place: str, source: str, steps: Mapping[str, int]) -> Cell:
+    """A cell that is Python as it stands, or else without IPython's lines."""
+    cell = _parsed(place, source, steps)
+    return cell if cell.tree is not None else _parsed(place, _without_magics(source), steps)
+
+
 MAGIC = re.compile(r"[%!?]|[\w.]+\s*\?{1,2}\s*$|[^=#'\"]+=\s*[%!]")
 """How IPython's own lines begin: %timeit f(), !ls, ?f, f?, and out = !ls."""
 
@@ -236,7 +242,8 @@ def _without_magics(source: str) -> str:
     for line in lines:
         stripped = line.lstrip()
         magic = MAGIC.match(stripped)
-        continues = depth > 0 or (bool(rows) and rows[-1].endswith("\\"))
+        # brackets of comments and strings are counted too, so that only an indented line is taken for what goes on in one
+        continues = (depth > 0 and stripped != line) or (bool(rows) and rows[-1].endswith("\\"))
         # an indented block is made of a statement
         nothing = f"{line[: len(line) - len(stripped)]}pass" if stripped != line else ""
         rows.append(nothing if magic and not continues else line)

@@ -42,12 +42,17 @@ def _with_changes(everything: Sequence[Statement], selected: Sequence[Statement]
     bound = {name for one in everything for name in one.binds} | set(dir(builtins))
     own = policy.own_attributes(everything)
 
+    known: dict[int, str] = {}
+
     def fault(more: list[Statement]) -> str:
-        if deep := too_deep(more):
-            return nested(deep).message
-        if missing := {name for one in more for name in one.needs} - bound:
-            return f"`{min(missing)}` is not defined"
-        return policy.violation(more, own) or ""
+        """Why one of them may not be there; each is looked through once, however many others reach it."""
+        for one in more:
+            if id(one) not in known:
+                missing = one.needs - bound
+                undefined = f"`{min(missing)}` is not defined" if missing else ""
+                deep = nested(one).message if too_deep([one]) else ""
+                known[id(one)] = deep or undefined or policy.violation([one], own) or ""
+        return next(filter(None, (known[id(one)] for one in more)), "")
 
     jitted = {name for one in everything if policy.is_jitted(one.node) for name in one.binds}
     whole, left_out = with_changes(everything, selected, jitted, fault)

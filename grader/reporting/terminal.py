@@ -227,9 +227,11 @@ def _to_grade_on_other_machine(report: Report) -> str:
     for lab in report.labs.values():
         if lab.status == "not_graded":
             return f"{lab.lab_id} has no verdict yet: {headline(lab.message)}"
-        skipped = [test.message for test in lab.tests if test.kind == "correctness" and test.status == "skipped"]
-        if lab.status == "graded" and not lab.gradable_points and skipped:
-            return f"{lab.lab_id}: no case can be graded on this machine: {headline(skipped[0])}; grade it on a GPU"
+        cases = [test for test in lab.tests if test.kind == "correctness"]
+        if cases and all(test.status == "skipped" for test in cases):
+            return (
+                f"{lab.lab_id}: no case can be graded on this machine: {headline(cases[0].message)}; grade it on a GPU"
+            )
     return ""
 
 

@@ -218,7 +218,12 @@ def standing(attempts: Sequence[Graded], rules: Rules, roster: Roster) -> Standi
     begun = Counter(piece for one in attempts for piece, (far, _) in one.pieces.items() if far == 2)
     odd = _odd(found, rules, whole.hand_in, len(attempts) if max(begun.values(), default=0) > 1 else 1, person, roster)
     unread = [f"{one.hand_in.place} does not count: {one.hand_in.refused}" for one in others if one.hand_in.refused]
-    review = (*whole.review, *odd, *unread)
+    skipped = [
+        f"{lab_id}: cases that could not be graded here count as 0"
+        for lab_id, lab in whole.report.labs.items()
+        if any(test.kind == "correctness" and test.status == "skipped" for test in lab.tests)
+    ]
+    review = (*whole.review, *odd, *unread, *skipped)
     return Standing(whole.hand_in.student, whole.hand_in.assignment, whole, counting, others, found, person, review)
 
 

@@ -3,6 +3,7 @@
 What it closes, beside the namespaces:
 - memory that counts in nobody's resident set: memfd, memfd_secret, SysV segments and queues, POSIX queues, shared
   mappings (each process has its own pages or none), io_uring and aio rings, pages held by sockets;
+- limits of its own: the kernel kills whoever passes one, which looks like a death from outside, and that is no verdict;
 - other processes: ptrace, process_vm_*, pidfd_getfd, kcmp, keyrings; and what two sandboxes could say to each other
   through a library file that both may read: locks, leases, inotify, and which of its pages are in memory (who may not ask has
   only the clock);
@@ -29,9 +30,9 @@ NUMBERS = {
         "kexec_load": 246, "keyctl": 250, "lookup_dcookie": 212, "memfd_create": 319, "migrate_pages": 256,
         "mincore": 27, "mmap": 9,
         "modify_ldt": 154, "mount": 165, "move_pages": 279, "mq_open": 240, "msgget": 68, "name_to_handle_at": 303,
-        "open_by_handle_at": 304, "perf_event_open": 298, "personality": 135, "pivot_root": 155, "preadv2": 327,
+        "open_by_handle_at": 304, "perf_event_open": 298, "personality": 135, "pivot_root": 155, "preadv2": 327, "prlimit64": 302,
         "process_vm_readv": 310, "process_vm_writev": 311, "ptrace": 101, "quotactl": 179, "readahead": 187, "reboot": 169,
-        "request_key": 249, "semget": 64, "setns": 308, "settimeofday": 164, "shmat": 30, "shmget": 29, "socket": 41,
+        "request_key": 249, "semget": 64, "setns": 308, "setrlimit": 160, "settimeofday": 164, "shmat": 30, "shmget": 29, "socket": 41,
         "socketpair": 53, "swapoff": 168, "swapon": 167, "syslog": 103, "umount2": 166, "unshare": 272,
         "userfaultfd": 323, "vhangup": 153, "vmsplice": 278,
     },
@@ -42,9 +43,10 @@ NUMBERS = {
         "init_module": 105, "io_setup": 0, "kcmp": 272, "kexec_file_load": 294, "kexec_load": 104, "keyctl": 219,
         "lookup_dcookie": 18, "memfd_create": 279, "migrate_pages": 238, "mincore": 232, "mmap": 222, "mount": 40, "move_pages": 239,
         "mq_open": 180, "msgget": 186, "name_to_handle_at": 264, "open_by_handle_at": 265, "perf_event_open": 241,
-        "personality": 92, "pivot_root": 41, "preadv2": 286, "process_vm_readv": 270, "process_vm_writev": 271, "ptrace": 117,
-        "quotactl": 60, "readahead": 213, "reboot": 142, "request_key": 218, "semget": 190, "setns": 268, "settimeofday": 170,
-        "shmat": 196, "shmget": 194, "socket": 198, "socketpair": 199, "swapoff": 225, "swapon": 224, "syslog": 116,
+        "personality": 92, "pivot_root": 41, "preadv2": 286, "prlimit64": 261,
+        "process_vm_readv": 270, "process_vm_writev": 271, "ptrace": 117,
+        "quotactl": 60, "readahead": 213, "reboot": 142, "request_key": 218, "semget": 190, "setns": 268, "setrlimit": 164,
+        "settimeofday": 170, "shmat": 196, "shmget": 194, "socket": 198, "socketpair": 199, "swapoff": 225, "swapon": 224, "syslog": 116,
         "umount2": 39, "unshare": 97, "userfaultfd": 282, "vhangup": 58, "vmsplice": 75,
     },
 }  # fmt: skip
@@ -57,7 +59,7 @@ EVERYWHERE = {
 """System calls since Linux 5.1 have one number on every architecture."""
 
 AUDIT_ARCH = {"x86_64": 0xC000003E, "aarch64": 0xC00000B7}
-INSPECTED = ("clone", "clone3", "fcntl", "mmap")
+INSPECTED = ("clone", "clone3", "fcntl", "mmap", "prlimit64")
 NEW_NAMESPACES = 0x7E020080
 """CLONE_NEWNS, NEWCGROUP, NEWUTS, NEWIPC, NEWUSER, NEWPID, NEWNET and NEWTIME."""
 
@@ -118,6 +120,15 @@ def program(machine: str) -> list[tuple[int, int, int, int]]:
     for command in FILE_LOCKS:
         code += [(JUMP_EQUAL, 0, 1, command), _refusal(errno.EPERM)]
     code += [(RETURN, 0, 0, ALLOW)]
+    code += [
+        (JUMP_EQUAL, 0, 6, numbers["prlimit64"]),  # asks for a limit where it brings none
+        (LOAD, 0, 0, AT_ARGUMENTS + 2 * 8),
+        (JUMP_EQUAL, 0, 2, 0),
+        (LOAD, 0, 0, AT_ARGUMENTS + 2 * 8 + 4),
+        (JUMP_EQUAL, 1, 0, 0),
+        _refusal(errno.EPERM),
+        (RETURN, 0, 0, ALLOW),
+    ]
     code += [
         (JUMP_EQUAL, 0, 5, numbers["mmap"]),
         (LOAD, 0, 0, AT_ARGUMENTS + 3 * 8),

@@ -137,6 +137,14 @@ def test_tables_for_other_programs(tmp_path):
     assert ElementTree.fromstring(junit(found[0].graded.report))[0].get("name") == "w8a8"
 
 
+def test_cases_that_were_not_graded_are_for_a_human():
+    skipped = TestResult("one_tile", "correctness", "skipped", 0.0, 50.0, "inline assembly runs on a GPU only")
+    one = graded(hand_in("ann"))
+    one = replace(one, report=replace(one.report, labs={"w8a8": replace(one.report.labs["w8a8"], tests=(skipped,))}))
+    (found,) = standings([one], Rules())
+    assert found.review == ("w8a8: cases that could not be graded here count as 0",)
+
+
 def test_columns_are_the_instructors():
     titles = Titles({"kernels": "Lab 1 (12345)", "bonus": "Extra"})
     one = graded(hand_in("ann"))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+from time import process_time
 
 import pytest
 
@@ -69,3 +70,12 @@ def test_answers_are_read_as_text():
 def test_each_question_has_another_draw():
     texts = [posed(lab_id, question, "somebody").text for lab_id, question in QUESTIONS]
     assert all(a != b for a, b in itertools.combinations(texts, 2))
+
+
+def test_a_number_is_read_once_whatever_the_number_of_its_names():
+    names, numbers = [f"a{at}" for at in range(5000)], "1, " * 5000
+    began = process_time()
+    found = answers_executed(["", f"{' = '.join(names)} = min({numbers}2)", f"{' = '.join(names)} = max({numbers}'3')"])
+    assert process_time() - began < 10
+    assert set(found.numbers) == set(names)
+    assert all(f"{name} is not arithmetic" in found.numbers[name].sentence for name in names)

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import contextlib
 import time
+from collections import Counter
 
 import pytest
 
 from grader.labs import get_lab
-from grader.reading import read
+from grader.reading import policy, read
 from grader.reading.files import Allowance, read_cells
 from grader.reading.selection import closure, statements, with_changes
 from tests.submissions import TESTS
@@ -151,6 +152,22 @@ def test_a_config_is_what_python_makes_of_it(tmp_path):
     module, notes = graded(tmp_path, "for config in CONFIGS:\n    config.num_warps = 8\nassert CONFIGS")
     assert "config.num_warps = 8\nassert CONFIGS\n" in module
     assert not notes
+
+
+def test_what_many_reach_is_looked_through_once(tmp_path, monkeypatch):
+    seen = Counter()
+    plain = policy.violation
+
+    def counted(selected, *own):
+        seen.update(map(id, selected))
+        return plain(selected, *own)
+
+    monkeypatch.setattr(policy, "violation", counted)
+    chain = "".join(f"def f{at}():\n    return f{at + 1}()\n" for at in range(60))
+    _, (note,) = graded(tmp_path, f"{chain}def f60():\n    import os\n" + "CONFIGS.append(f0())\n" * 50)
+    assert "`os`" in note
+    assert len(seen) > 100
+    assert max(seen.values()) <= 2  # once as what the kernel reaches, once as what may change it
 
 
 LONG = {

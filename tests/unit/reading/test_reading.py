@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import json
 import re
 import shutil
@@ -15,7 +16,7 @@ from grader.labs.question import questions_of
 from grader.model import KernelSource, Refusal
 from grader.reading import read
 from grader.reading.answers import answers_for
-from grader.reading.files import MAX_CELLS, MAX_STATEMENTS
+from grader.reading.files import MAX_CELLS, MAX_STATEMENTS, executed_cells
 from tests.submissions import TESTS, plain
 
 BASE = plain("w8a8")
@@ -162,6 +163,18 @@ def test_a_kernel_within_another_statement_is_pointed_to(tmp_path):
     text = "\n".join([*lines[:first], "if True:", *(f"    {line}" for line in lines[first:])])
     message = refusal(read_text(tmp_path, text)["w8a8"])
     assert "`W8A8_MM` is defined inside another statement; define it at the top level of the file" in message
+
+
+@pytest.mark.parametrize("above", ["# a remark :(", "print('[')", '"""\nfrom 0 up to K (\n"""', "y = (\n    8\n    % 3)"])
+def test_a_magic_is_one_whatever_brackets_stand_in_the_text_above_it(above):
+    (cell,) = executed_cells([f"{above}\n%matplotlib inline\n!ls\nz = 1"])
+    assert ast.dump(cell.tree) == ast.dump(ast.parse(f"{above}\nz = 1"))
+
+
+@pytest.mark.parametrize("text", ["x = [\n7\n% 5\n]", '"""\nWhat?\n%time\n"""', "a = (\nb\n!= c)"])
+def test_python_has_no_magics(text):
+    (cell,) = executed_cells([text])
+    assert ast.dump(cell.tree) == ast.dump(ast.parse(text))
 
 
 @pytest.mark.parametrize("magic", ["%%writefile kernel.py", "%%script false", "%%html"])

@@ -283,7 +283,7 @@ def test_a_right_kernel_is_told_what_this_machine_cannot_grade(gradable, said, b
 def test_a_kernel_of_which_nothing_runs_here_is_not_called_right():
     reason = "w8a8.py line 7: inline assembly runs on a GPU only"
     lab = replace(
-        report(BUILD, case("one_tile", reason, status="skipped")).labs["w8a8"], gradable_points=0, error_maps=()
+        report(BUILD, case("one_tile", reason, status="skipped")).labs["w8a8"], error_maps=()
     )
     lab = replace(lab, tests=tuple(replace(test, status="passed") if test is BUILD else test for test in lab.tests))
     assert (

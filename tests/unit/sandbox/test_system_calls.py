@@ -60,7 +60,7 @@ def test_every_named_call_is_refused_and_every_needed_one_allowed(machine):
 def test_nothing_else_is_refused(machine):
     refused = {number for number in range(600) if decide(machine, number) != ALLOW}
     assert refused == set({**NUMBERS[machine], **EVERYWHERE}.values()) - {
-        NUMBERS[machine]["clone"], NUMBERS[machine]["fcntl"], NUMBERS[machine]["mmap"],
+        NUMBERS[machine][name] for name in ("clone", "fcntl", "mmap", "prlimit64")
     }
 
 
@@ -73,9 +73,12 @@ LOOKED_AT = [
     *(("clone", (flag | 0x11,), EPERM) for flag in NAMESPACES),
     ("clone3", (), REFUSED | errno.ENOSYS),
     *(("mmap", (0, 4096, 3, flags, 2**64 - 1, 0), ALLOW if flags in PRIVATE else EPERM) for flags in (*PRIVATE, *SHARED)),
+    ("prlimit64", (0, 0, 0, 0x7F0000000000), ALLOW),
+    *(("prlimit64", (0, 0, 1 << bit, 0), EPERM) for bit in range(64)),
     *(("fcntl", (3, command), EPERM if command in system_calls.FILE_LOCKS else ALLOW) for command in range(1100)),
 ]
-"""Threads and processes but no namespaces; mappings that are private; descriptors that are copied and asked, and not locked."""
+"""Threads and processes but no namespaces; mappings that are private; limits that are asked for, not set; descriptors that are copied
+and asked, and not locked."""
 
 
 @pytest.mark.parametrize("machine", MACHINES)
