@@ -233,10 +233,10 @@ def standing(attempts: Sequence[Graded], rules: Rules, roster: Roster) -> Standi
 def _counting(attempts: Sequence[Graded], rules: Rules, person: Person | None) -> tuple[Graded, ...]:
     """The attempts of which something counts, each with that alone.
 
-    A lab's kernel comes from one attempt: from the last or the best, as the rules say, of those in which it was begun. So do the answers to
-    its questions, always from the last that has any: nobody finds an answer by handing in guesses. Where the best counts, answers that were
-    handed in again unchanged lose the least lateness. What cannot be read never replaces what can; what has no verdict may be the best. What
-    was begun in none comes from the last of the attempts that count.
+    A lab's kernel comes from one attempt: from the last or the best, as the rules say, of those in which it was begun. So do the answers
+    to its questions, always from the last that has any: nobody finds an answer by handing in guesses. Where the best counts, answers that
+    were handed in again unchanged lose the least lateness. What cannot be read never replaces what can; what has no verdict may be the
+    best. What was begun in none comes from the last of the attempts that count.
     """
 
     def share(one: Graded) -> float:
@@ -293,7 +293,7 @@ def _together(counting: Sequence[Graded]) -> Graded:
 def _odd(
     found: CourseMark, rules: Rules, hand_in: HandIn, again: Sequence[str], person: Person | None, roster: Roster
 ) -> Iterator[str]:
-    """What is odd about a mark: a human decides. again: what several hand-ins have of which the last counts: kernels, answers to questions."""
+    """What is odd about a mark: a human decides. again: of kernels and questions those that several hand-ins have and the last counts."""
     if roster and person is None:
         yield f"not on {roster.name}, or not by a name or id that only one row has: add a row, or the platform's id to a row"
     if found.override is not None and 0 < found.possible < found.override:
