@@ -86,12 +86,10 @@ class Roster:
         if people:  # an id of one and the login of another says nothing
             return next(iter(people)) if len(people) == 1 else None
         if hand_in.platform == "clone":
-            ends = [
-                one
-                for one in self.people
-                if one.github and _folded(hand_in.student).endswith(f"-{_folded(one.github)}")
-            ]
-            return max(ends, key=lambda one: len(one.github), default=None)
+            folded = _folded(hand_in.student)
+            ends = [one for one in self.people if one.github and folded.endswith(f"-{_folded(one.github)}")]
+            if ends:
+                return max(ends, key=lambda one: len(one.github))
         named = [
             one
             for one in self.people
@@ -287,6 +285,7 @@ def _of_another(hand_in: HandIn, person: Person, clones: str) -> str:
     """An account is all that follows what the names of clones begin with: x-ann is not ann."""
     rest = hand_in.student.removeprefix(clones)
     whole = len(rest) <= len(person.github) or _folded(hand_in.student) == _folded(person.login)
+    whole = whole or _same_name(person.name, hand_in.student)
     if hand_in.platform != "clone" or not clones or whole:
         return ""
     return f"{rest} is not the account of {person.login}, which its name ends with; write the account into the roster"

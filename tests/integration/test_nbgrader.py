@@ -165,7 +165,9 @@ def submissions(released: Any, marker: Path) -> dict[str, str]:
 
 MISPLACED = "misplaced"
 """A student who handed in no w8a8 notebook, and w8a8's kernel in the notebook of dds."""
-STUDENTS = ("broken", "hostile", "right", "stub", "wrong")
+BARE = "bare"
+"""One who handed in no notebook at all, but a file of Python."""
+STUDENTS = (BARE, "broken", "hostile", MISPLACED, "right", "stub", "wrong")
 
 
 @pytest.fixture(scope="module")
@@ -181,6 +183,8 @@ def course(tmp_path_factory: pytest.TempPathFactory) -> Course:
     other.cells.append(v4.new_code_cell(RIGHT))
     (folder / "submitted" / MISPLACED / ASSIGNMENT).mkdir(parents=True)
     nbformat.write(other, folder / "submitted" / MISPLACED / ASSIGNMENT / "dds.ipynb")
+    (folder / "submitted" / BARE / ASSIGNMENT).mkdir(parents=True)
+    (folder / "submitted" / BARE / ASSIGNMENT / "my kernel.py").write_text(RIGHT, encoding="utf-8")
     for student, text in submissions(released, made.marker).items():
         place = folder / "submitted" / student / ASSIGNMENT
         place.mkdir(parents=True)
@@ -225,13 +229,12 @@ def test_scores_equal_ours_to_the_point(course, ours):
     points = document(ours)["labs"]["w8a8"]["correctness"]["points"]
     assert 0 < points < 60
     assert course.grades("wrong")["w8a8_correctness"] == (points, False)
-    expected = {"broken": 0.0, "hostile": 60.0, "right": 60.0, "stub": 0.0}
+    expected = {BARE: 60.0, "broken": 0.0, "hostile": 60.0, MISPLACED: 60.0, "right": 60.0, "stub": 0.0}
     assert {s: course.grades(s)["w8a8_correctness"] for s in expected} == {s: (p, False) for s, p in expected.items()}
     assert {course.grades(student)["w8a8_speed"] for student in STUDENTS} == {(0.0, False)}
 
 
 def test_a_notebook_is_graded_for_its_own_labs_only(course):
-    assert set(course.grades(MISPLACED).values()) == {(0.0, False)}, "a missing notebook is nbgrader's 0"
     path = course.folder / "autograded" / MISPLACED / ASSIGNMENT / "dds.ipynb"
     shown = [cell for cell in nbformat.read(path, as_version=4).cells if cell.get("outputs")]
     assert [cell.metadata.nbgrader.grade_id for cell in shown] == [
@@ -298,7 +301,7 @@ def test_export_has_the_same_scores(course, ours):
         exported = {row["student_id"]: float(row["score"]) for row in csv.DictReader(file) if row["assignment"] == ASSIGNMENT}
     wrong = document(ours)["labs"]["w8a8"]["points"]
     answered = sum(question.points for question in questions_of("w8a8").values()) - 1
-    assert exported == {MISPLACED: 0, "broken": 0, "hostile": 60, "right": 60 + answered, "stub": 0, "wrong": wrong}
+    assert exported == {BARE: 60, MISPLACED: 60, "broken": 0, "hostile": 60, "right": 60 + answered, "stub": 0, "wrong": wrong}
 
 
 # ---------------------------------------------------------------- through the API

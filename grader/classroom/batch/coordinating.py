@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Set as AbstractSet
 from concurrent.futures import as_completed
 from dataclasses import dataclass, field, replace
 from datetime import datetime
@@ -126,7 +127,8 @@ def run_batch(
         chosen = {hand_in.key: hand_in for hand_in in _chosen(plan, hand_ins)}
         others = [hand_in for hand_in in hand_ins if hand_in.key not in chosen]
         with start_engine() as engine:
-            run = _Run(plan, journal, engine, listen, receive, BatchProgress(hand_ins=len(hand_ins)))
+            assignments = {one.assignment for one in (*hand_ins, *intake.others)}
+            run = _Run(plan, journal, engine, listen, receive, BatchProgress(hand_ins=len(hand_ins)), assignments)
             for hand_in in hand_ins:
                 run.attempts.setdefault((hand_in.student, hand_in.assignment), []).append(hand_in.key)
             for part in (chosen.values(), others):
@@ -192,7 +194,8 @@ def _read_all(
 
 @dataclass
 class _Run:
-    """A run on its way. attempts: the keys of what a student handed in for an assignment; texts: of the kernels that it grades."""
+    """A run on its way. assignments: those of the class. attempts: the keys of what a student handed in for an assignment; texts: of the
+    kernels that it grades."""
 
     plan: Plan
     journal: Journal
@@ -200,6 +203,7 @@ class _Run:
     listen: Listener
     receive: Receiver
     progress: BatchProgress
+    assignments: AbstractSet[str]
     attempts: dict[tuple[str, str], list[str]] = field(default_factory=dict)
     works: dict[str, _Work] = field(default_factory=dict)
     texts: set[str] = field(default_factory=set)
@@ -284,10 +288,11 @@ class _Run:
             if key in self.graded or not all(self.works[work].outcome for work in read.keys.values()):
                 continue
             try:
-                graded = _graded(self.plan, read, self.works)
+                graded = _graded(self.plan, read, self.works, self.assignments)
                 rehearse(graded)
             except Exception as error:  # a report that cannot be written is one student's alone
-                graded = _graded(self.plan, replace(read, content=Refusal("not_graded", gave_up(error))), {})
+                failed = replace(read, content=Refusal("not_graded", gave_up(error)))
+                graded = _graded(self.plan, failed, {}, self.assignments)
             self.graded[key] = graded
             attempts = self.attempts[graded.hand_in.student, graded.hand_in.assignment]
             if all(attempt in self.graded for attempt in attempts):
@@ -309,10 +314,12 @@ def gave_up(error: Exception) -> str:
     return f"the grader failed on it ({reason}); grade it by itself, and report this with its file"
 
 
-def _graded(plan: Plan, read: _Read, works: Mapping[str, _Work]) -> Graded:
-    """A hand-in's report, put together from the verdicts of its kernels."""
+def _graded(plan: Plan, read: _Read, works: Mapping[str, _Work], assignments: AbstractSet[str]) -> Graded:
+    """A hand-in's report, put together from the verdicts of its kernels. assignments: those of the class; where bonus labs are one of
+    them, they count in no other."""
     hand_in, content, device = read.hand_in, read.content, plan.setup.device
     bonus_only, gpu = hand_in.assignment.endswith(BONUS), device.kind == "cuda"
+    apart = bonus_only or hand_in.assignment + BONUS in assignments
     sources = _sources(plan.labs, content, bonus_only=bonus_only)
     if isinstance(content, Refusal):
         review, notes = (
@@ -323,7 +330,7 @@ def _graded(plan: Plan, read: _Read, works: Mapping[str, _Work]) -> Graded:
         review, notes = [*hand_in.notes, *content.submission.doubts], hand_in.notes + content.submission.notes
     labs: dict[str, LabReport] = {}
     for lab_id, source in sources.items():
-        if bonus_only and not get_lab(lab_id).bonus:
+        if apart and get_lab(lab_id).bonus != bonus_only:
             if not (isinstance(source, Refusal) and source.status == "not_attempted"):
                 review.append(f"{lab_id} is none of this assignment's labs: it does not count here")
             continue
@@ -344,7 +351,7 @@ def _graded(plan: Plan, read: _Read, works: Mapping[str, _Work]) -> Graded:
     if isinstance(content, Refusal):
         return Graded(hand_in, whole, _once(review))
     files = {lab_id: source.path for lab_id, source in sources.items() if source.path is not None}
-    answers = _answers_that_count(hand_in, content, labs)
+    answers = _answers_that_count(hand_in, content, labs, apart=apart)
     return Graded(hand_in, whole, _once(review), answers, files, content.submission.unread)
 
 
@@ -358,10 +365,13 @@ def _sources(
     return {**dict.fromkeys(asked if bonus_only else (), MISSING), **content.submission.labs}
 
 
-def _answers_that_count(hand_in: HandIn, content: Content, labs: Mapping[str, LabReport]) -> dict[str, Answers]:
-    """The answers to the questions of an assignment's labs, and of bonus labs of which only the questions were begun."""
-    others = not hand_in.assignment.endswith(BONUS)
-    found = {lab_id: one for lab_id, one in content.answers.items() if lab_id in labs or (others and one.given(lab_id))}
+def _answers_that_count(
+    hand_in: HandIn, content: Content, labs: Mapping[str, LabReport], *, apart: bool
+) -> dict[str, Answers]:
+    """The answers to the questions of an assignment's labs, and of bonus labs of which only the questions were begun, unless these are an
+    assignment apart."""
+    answers = content.answers.items()
+    found = {lab_id: one for lab_id, one in answers if lab_id in labs or (not apart and one.given(lab_id))}
     if hand_in.assignment:  # nbgrader puts the cells back that a student removed
         found |= {lab_id: NO_ANSWERS for lab_id in labs.keys() - found if (hand_in.path / f"{lab_id}.ipynb").is_file()}
     return found

@@ -89,8 +89,8 @@ GRADES: Mapping[str, Callable[[Standing], object]] = {
     "submitted": lambda one: one.mark.handed_in and one.mark.handed_in.isoformat(),
     "override": lambda one: _rounded(one.mark.override),
     "reason": lambda one: one.mark.reason,
-    "bonus_points": lambda one: _rounded(one.mark.bonus),
-    "bonus_max_points": lambda one: _rounded(one.mark.bonus_possible),
+    "bonus_points": lambda one: _rounded(one.parts.get("bonus", (None, None))[0]),
+    "bonus_max_points": lambda one: _rounded(one.parts.get("bonus", (None, None))[1]),
     "question_points": lambda one: _rounded(one.mark.questions),
     "question_max_points": lambda one: _rounded(one.mark.questions_possible or None),
     "review": lambda one: (

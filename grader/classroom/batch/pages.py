@@ -134,6 +134,8 @@ def statement(standing: Standing, board: str = "") -> MarkStatement:
 def _counted(standing: Standing) -> Iterator[str]:
     """Which hand-ins count, and for what; when each was handed in, and how late."""
     mark, counting = standing.mark, standing.counting
+    if standing.attempts > 1 and standing.graded.questions:
+        yield "Of several hand-ins, the questions of a lab count from the last that answers one of them."
     if len(counting) > 1:
         for one, late in zip(counting, mark.late, strict=True):
             at = (standing.person.handed_in if standing.person else None) or one.hand_in.submitted

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections import Counter
 from collections.abc import Collection, Iterator, Mapping, Sequence
@@ -78,26 +79,28 @@ class Graded:
         answers = {lab_id: given for lab_id, given in self.answers.items() if (lab_id, "questions") in pieces}
         return replace(self, report=replace(self.report, labs=labs), answers=answers)
 
-    @property
-    def questions_of_course(self) -> dict[str, float]:
-        """What the questions of each lab that has answers are out of, bonus labs apart."""
-        asked = {lab_id: sum(answer.max_points for answer in lab.values()) for lab_id, lab in self.questions.items()}
-        return {lab_id: most for lab_id, most in asked.items() if most and not get_lab(lab_id).bonus}
+    def asked(self, *, bonus: bool = False) -> dict[str, float]:
+        """What the questions of each lab that has answers are out of: of the course's labs, or of bonus labs."""
+        most = {lab_id: sum(answer.max_points for answer in lab.values()) for lab_id, lab in self.questions.items()}
+        return {lab_id: one for lab_id, one in most.items() if one and get_lab(lab_id).bonus == bonus}
 
     @property
     def earned(self) -> Earned:
-        """Its points. None where a lab was not graded: a sum without it would be less than what was earned. What bonus labs ask is told,
-        and counts in nobody's sum."""
-        report, asked = self.report, self.questions_of_course
-        points = [answer.points for lab_id in asked for answer in self.questions[lab_id].values()]
+        """Its points. None where a lab was not graded: a sum without it would be less than what was earned. What bonus labs ask counts
+        with them."""
+        report, asked, extra = self.report, self.asked(), self.asked(bonus=True)
         unknown = {lab.bonus for lab in report.labs.values() if lab.status == "not_graded"}
+        answered, more = (
+            sum(answer.points for lab_id in some for answer in self.questions[lab_id].values())
+            for some in (asked, extra)
+        )
         return Earned(
             points=None if False in unknown or not self.hand_in.place else report.points,
             possible=report.max_points,
             gradable=report.gradable_points,
-            bonus=None if True in unknown else report.bonus_points,
-            bonus_possible=report.bonus_max,
-            questions=sum(points) if asked else None,
+            bonus=None if True in unknown else report.bonus_points + more,
+            bonus_possible=report.bonus_max + sum(extra.values()),
+            questions=answered if asked else None,
             questions_possible=sum(asked.values()),
         )
 
@@ -192,15 +195,17 @@ def standings(graded: Sequence[Graded], rules: Rules, roster: Roster | None = No
 
 def _of_all_questions(found: Sequence[Standing]) -> list[Standing]:
     """Questions are out of the same number for all of an assignment: those of every lab of which somebody handed answers in.
-    Who handed none in is told."""
+    Who handed none in is told; of an assignment of nbgrader's, whose notebooks everybody got, that is 0."""
     most: dict[str, dict[str, float]] = {}
     for one in found:
-        most.setdefault(one.assignment, {}).update(one.graded.questions_of_course)
+        most.setdefault(one.assignment, {}).update(one.graded.asked())
     checked = []
     for one in found:
         possible = sum(most[one.assignment].values())
         if one.mark.questions is not None:
             one = replace(one, mark=replace(one.mark, questions_possible=possible))
+        elif possible and one.assignment and not one.absent:
+            one = replace(one, mark=replace(one.mark, questions=0.0, questions_possible=possible))
         elif possible and not one.absent:
             one = replace(one, review=(*one.review, UNANSWERED))
         checked.append(one)
@@ -216,7 +221,10 @@ def standing(attempts: Sequence[Graded], rules: Rules, roster: Roster) -> Standi
     others = tuple(one for one in attempts if one.hand_in.key not in keys)
     found = mark([(one.hand_in, one.earned) for one in counting], rules, person)
     begun = Counter(piece for one in attempts for piece, (far, _) in one.pieces.items() if far == 2)
-    odd = _odd(found, rules, whole.hand_in, len(attempts) if max(begun.values(), default=0) > 1 else 1, person, roster)
+    again = [
+        what for (_, what), count in begun.items() if count > 1 and (what == "questions" or rules.attempts == "last")
+    ]
+    odd = _odd(found, rules, whole.hand_in, again, person, roster)
     unread = [f"{one.hand_in.place} does not count: {one.hand_in.refused}" for one in others if one.hand_in.refused]
     skipped = [
         f"{lab_id}: cases that could not be graded here count as 0"
@@ -230,28 +238,36 @@ def standing(attempts: Sequence[Graded], rules: Rules, roster: Roster) -> Standi
 def _counting(attempts: Sequence[Graded], rules: Rules, person: Person | None) -> tuple[Graded, ...]:
     """The attempts of which something counts, each with that alone.
 
-    A lab's kernel comes from one attempt, and so do the answers to its questions: from the last or the best, as the rules say, of those in
-    which it was begun. What cannot be read never replaces what can; what has no verdict may be the best. What was begun in none comes from
-    the last of the attempts that count.
+    A lab's kernel comes from one attempt: from the last or the best, as the rules say, of those in which it was begun. So do the answers
+    to its questions, always from the last that has any: nobody finds an answer by handing in guesses. Where the best counts, answers that
+    were handed in again unchanged lose the least lateness. What cannot be read never replaces what can; what has no verdict may be the
+    best. What was begun in none comes from the last of the attempts that count.
     """
 
-    def rank(one: Graded, piece: Piece) -> tuple[bool, int, float, float]:
-        begun, points = one.pieces[piece]
-        share, when = rules.share(rules.days_late(one.hand_in, person)), ordered(one.hand_in.submitted)
-        worth = points if points == math.inf else points * share
-        return (not one.hand_in.refused, begun, *((when, worth) if rules.attempts == "last" else (worth, when)))
+    def share(one: Graded) -> float:
+        return rules.share(rules.days_late(one.hand_in, person))
 
-    holders: dict[Piece, list[Graded]] = {}
-    for one in attempts:
-        for piece in one.pieces:
-            holders.setdefault(piece, []).append(one)
-    chosen = {piece: max(some, key=lambda one: rank(one, piece)) for piece, some in holders.items()}
+    def rank(one: Graded, piece: Piece) -> tuple[bool, int, float, float, str]:
+        (begun, points), when = one.pieces[piece], ordered(one.hand_in.submitted)
+        worth = 0.0 if piece[1] == "questions" else points if points == math.inf else points * share(one)
+        in_order = (when, worth) if rules.attempts == "last" else (worth, when)
+        return (not one.hand_in.refused, begun, *in_order, one.hand_in.place)
+
+    def counts(piece: Piece) -> Graded:
+        some = sorted((one for one in attempts if piece in one.pieces), key=lambda one: rank(one, piece), reverse=True)
+        if piece[1] == "kernel" or rules.attempts == "last":
+            return some[0]
+        answers = [one.questions[piece[0]] for one in some]
+        again = sum(1 for _ in itertools.takewhile(lambda given: given == answers[0], answers))
+        return max(some[:again], key=share)
+
+    chosen = {piece: counts(piece) for piece in dict.fromkeys(piece for one in attempts for piece in one.pieces)}
     main = _latest([one for piece, one in chosen.items() if one.pieces[piece][0]] or attempts)
-    counts: dict[str, set[Piece]] = {main.hand_in.key: set()}
+    parts: dict[str, set[Piece]] = {main.hand_in.key: set()}
     for piece, one in chosen.items():
         taken = one if one.pieces[piece][0] or piece not in main.pieces else main
-        counts.setdefault(taken.hand_in.key, set()).add(piece)
-    return tuple(one.only(counts[one.hand_in.key]) for one in attempts if one.hand_in.key in counts)
+        parts.setdefault(taken.hand_in.key, set()).add(piece)
+    return tuple(one.only(parts[one.hand_in.key]) for one in attempts if one.hand_in.key in parts)
 
 
 def _latest(attempts: Sequence[Graded]) -> Graded:
@@ -280,15 +296,16 @@ def _together(counting: Sequence[Graded]) -> Graded:
 
 
 def _odd(
-    found: CourseMark, rules: Rules, hand_in: HandIn, attempts: int, person: Person | None, roster: Roster
+    found: CourseMark, rules: Rules, hand_in: HandIn, again: Sequence[str], person: Person | None, roster: Roster
 ) -> Iterator[str]:
-    """What is odd about a mark: a human decides."""
+    """What is odd about a mark: a human decides. again: of kernels and questions those that several hand-ins have and the last counts."""
     if roster and person is None:
         yield f"not on {roster.name}, or not by a name or id that only one row has: add a row, or the platform's id to a row"
     if found.override is not None and 0 < found.possible < found.override:
         yield f"set to {found.override:g} points by hand, of {found.possible:g} that are possible"
-    if attempts > 1 and hand_in.submitted is None and rules.attempts == "last":
-        yield f"{attempts} hand-ins, and when each came in is not known: {hand_in.place} counts; keep one, or use --attempts best"
+    if again and hand_in.submitted is None:
+        advice = "keep one" if "questions" in again else "keep one, or use --attempts best"
+        yield f"several hand-ins, and when each came in is not known: {hand_in.place} counts; {advice}"
     if found.days_late is None and hand_in.late and rules.late_percent:
         yield "late without a time, and with an extension: nothing is taken off; write into handed_in of the roster when it came"
 

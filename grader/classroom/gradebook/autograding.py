@@ -6,13 +6,16 @@ file goes down the grader's own road, and the points come into the graded cells 
 
 from __future__ import annotations
 
+import os
 from dataclasses import replace
 from functools import cache
+from glob import glob
 from pathlib import Path
 from typing import Any, Literal
 
 import nbformat
 from nbconvert.exporters import NotebookExporter
+from nbgrader.converters import Autograde
 from nbgrader.preprocessors import NbGraderPreprocessor
 from traitlets import Enum, Integer, Unicode
 
@@ -37,12 +40,31 @@ class CannotAutograde(RuntimeError):
 
 
 class SubmittedNotebook(NotebookExporter):  # type: ignore[misc]
-    """Reads what was submitted, whatever it is; a file that is no notebook is one without cells."""
+    """Reads what was submitted, whatever it is; a file that is no notebook, or was not handed in, is one without cells.
+
+    So every notebook of the release is graded, for everybody who handed in something: the work for it may lie in another file.
+    """
+
+    def __init__(self, **traits: Any) -> None:
+        super().__init__(**traits)
+        if isinstance(self.parent, Autograde):
+            _with_all_released(self.parent)
 
     def from_filename(self, filename: str, resources: Any = None, **arguments: Any) -> Any:
         path = Path(filename)
         place = {"name": path.stem, "path": str(path.parent), "modified_date": ""}
         return self.from_notebook_node(read_submitted(path), {**(resources or {}), "metadata": place}, **arguments)
+
+
+def _with_all_released(converter: Any) -> None:
+    """Adds to what nbgrader is about to convert the released notebooks that a folder of its submitted/ does not have."""
+    course = converter.coursedir
+    released = Path(course.format_path(course.release_directory, ".", course.assignment_id))
+    names = [path.name for path in released.glob(f"{course.notebook_id}.ipynb")]
+    for folder in glob(course.format_path(course.submitted_directory, course.student_id, course.assignment_id)):
+        if os.path.isdir(folder):
+            found = {*converter.assignments.get(folder, ()), *(os.path.join(folder, name) for name in names)}
+            converter.assignments[folder] = sorted(found)
 
 
 class RestoreNotebook(NbGraderPreprocessor):  # type: ignore[misc]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import io
+import itertools
 import json
 import random
 import xml.etree.ElementTree as ElementTree
@@ -38,6 +39,7 @@ from grader.classroom.hidden_cases import Secrets
 from grader.classroom.roster import Person, Roster
 from grader.cli.class_commands import _titles
 from grader.diagnosis.catalogue import title
+from grader.labs import all_labs, get_lab
 from grader.labs.question import posed, questions_of
 from grader.model import Device, KernelSource, LabReport, Report, SourceLine, TestResult
 from grader.reading.answers import Answers
@@ -169,8 +171,12 @@ def test_an_assignment_of_bonus_labs_has_no_column_of_nothing():
 
 def test_of_two_hand_ins_without_a_time_a_human_decides():
     first, second = (graded(replace(hand_in("alice", place=place), submitted=None)) for place in ("Alice", "alice"))
-    assert "2 hand-ins" in standings([first, second], Rules())[0].review[-1]
+    assert "several hand-ins" in standings([first, second], Rules())[0].review[-1]
     assert not standings([first, second], Rules("best"))[0].review
+    guesses = [attempt(place, {}, {"dds": right}) for place, right in (("a", 2), ("b", 0))]
+    (found,) = standings([replace(one, hand_in=replace(one.hand_in, submitted=None)) for one in guesses], Rules("best"))
+    assert "keep one" in found.review[-1]
+    assert found.mark.questions == 0.0, "of answers whose order is not known, points choose none"
     assert not standings([graded(hand_in(place="a")), graded(hand_in(hours=1, place="b"))], Rules())[0].review
 
 
@@ -283,6 +289,32 @@ def test_a_bonus_lab_without_a_verdict_leaves_the_points_alone():
 LABS_OF_COURSE = ("w8a8", "w4a16", "dds")
 
 
+@pytest.mark.parametrize("which", ["last", "best"])
+@pytest.mark.parametrize("seed", range(20))
+def test_nobody_finds_an_answer_by_guessing(seed, which):
+    """However often somebody hands in, and whichever hand-in counts, the questions have no more than the last answers to them."""
+    chance = random.Random(seed)
+    sheets = [{lab_id: chance.randint(0, 2) for lab_id in LABS_OF_COURSE} for _ in range(chance.randint(1, 8))]
+    (found,) = standings([attempt(n, {}, sheet, hours=n - 4.0) for n, sheet in enumerate(sheets)], Rules(which, DUE, 10.0))
+    (alone,) = standings([attempt("x", {}, sheets[-1], hours=-4.0)], Rules(which, DUE, 10.0))
+    assert found.mark.questions <= alone.mark.questions
+    (again,) = standings([attempt(n, {}, sheets[-1], hours=9.0 * n - 1) for n in range(4)], Rules("best", DUE, 10.0))
+    assert again.mark.questions == alone.mark.questions, "the same answers again are no later ones"
+
+
+def test_what_bonus_labs_ask_counts_with_them():
+    """As in nbgrader, where their questions are cells of their assignment."""
+    bonus = next(lab_id for lab_id in all_labs() if get_lab(lab_id).bonus and questions_of(lab_id))
+    right = {f"{bonus}_{name}": posed(bonus, one, "Ann").answer for name, one in questions_of(bonus).items()}
+    most = sum(one.points for one in questions_of(bonus).values())
+    one = replace(graded(hand_in(hours=20)), answers={bonus: Answers("Ann", right)})
+    (found,) = standings([one], Rules("last", DUE, 10.0))
+    assert (found.mark.bonus, found.mark.bonus_possible, found.mark.questions) == (pytest.approx(0.9 * most), most, None)
+    row, (_, canvas) = rows_of(grades_csv([found]))[0], rows_of(canvas_csv([found]))
+    assert float(row["bonus_points"]) == float(canvas["Triton kernels (bonus)"]) == pytest.approx(0.9 * most, abs=0.01)
+    assert [part for part, _ in statement(found).marks] == ["kernels", "bonus"]
+
+
 def attempt(number, begun, answered, *, hours=0.0, refused=""):
     """A hand-in with some kernels, by points (None: not begun), and with answers to the questions of some labs, so many of them right."""
     labs = {}
@@ -322,6 +354,10 @@ def test_each_lab_and_each_question_sheet_counts_from_one_attempt(which, seed, t
         worth = [(one.pieces[piece][1] * rules.share(rules.days_late(one.hand_in)), one.hand_in.submitted) for one in begun]
         if not worth:
             return 0.0
+        if piece[1] == "questions" and which == "best":  # the last answers, at the time when nothing changed in them any more
+            by_time = sorted(begun, key=lambda one: one.hand_in.submitted, reverse=True)
+            same = list(itertools.takewhile(lambda one: one.questions[piece[0]] == by_time[0].questions[piece[0]], by_time))
+            return same[-1].pieces[piece][1] * rules.share(rules.days_late(same[-1].hand_in))
         return max(worth)[0] if which == "best" else max(worth, key=lambda one: one[1])[0]
 
     assert found.points == pytest.approx(sum(expected((lab_id, "kernel")) for lab_id in LABS_OF_COURSE))

@@ -126,6 +126,7 @@ def test_any_text_is_a_roster_or_a_sentence(tmp_path_factory, text):
         (HandIn("s1", "", "p", Path(), email="BEN@example.org"), "ben"),
         (HandIn("lab-1-annl", "", "p", Path(), platform="clone"), "ann"),
         (HandIn("lab-1-ben-b", "", "p", Path(), platform="clone"), "ben"),
+        (HandIn("Lovelace, Ann", "", "p", Path(), platform="clone"), "ann"),
         (HandIn("anna", "", "p", Path()), None),
     ],
 )
