@@ -30,7 +30,10 @@ TYPES = {
     "fp16": "f2",
     "fp32": "f4",
     "fp64": "f8",
-    **{f"int{bits}": f"i{bits // 8}" for bits in (8, 16, 32, 64)},
+    "int8": "i1",
+    "int16": "i2",
+    "int32": "i4",
+    "int64": "i8",
     "bool": "?",
 }
 

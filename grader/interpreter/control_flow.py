@@ -287,10 +287,7 @@ class _Reading(ast.NodeTransformer):
 
     @staticmethod
     def _later(body: ast.expr) -> ast.Lambda:
-        empty = ast.arguments(
-            posonlyargs=[], args=[], vararg=None, kwonlyargs=[], kw_defaults=[], kwarg=None, defaults=[]
-        )
-        return ast.Lambda(empty, body)
+        return ast.Lambda(ast.arguments([], [], None, [], [], None, []), body)
 
     def visit(self, node: ast.AST) -> Any:
         made = super().visit(node)
