@@ -34,7 +34,7 @@ from grader.interpreter.number_formats import (
     to_integer,
 )
 from grader.interpreter.orders import BITS, ELEMENTS, FUSED, approximated, in_another, left_open, tried_in_another_way
-from grader.interpreter.per_program import anywhere
+from grader.interpreter.per_program import PerProgram, anywhere
 
 IS_KNOWN = attrgetter("known")
 METHODS: dict[str, Callable[..., Any]] = {}
@@ -188,9 +188,8 @@ def _extreme(extreme: Any, of_zeros: Any) -> Callable[..., Any]:
     """The larger or smaller number; -0 is smaller than 0."""
 
     def operation(x: np.ndarray, y: np.ndarray) -> np.ndarray:
-        result = extreme(x, y)
-        zeros = result == 0
-        return np.where(zeros & (x == y), of_zeros(x, y), result) if anywhere(zeros) else result
+        result, same = extreme(x, y), x == y
+        return np.where(same & (result == 0), of_zeros(x, y), result) if anywhere(same) else result
 
     return operation
 
@@ -214,7 +213,9 @@ def _partial(function: Callable[..., Any], has_none: Callable[..., Any]) -> Call
 
     def operation(x: np.ndarray, y: np.ndarray) -> np.ndarray:
         none = has_none(x, y)
-        return undefined(function(x, np.where(none, y.dtype.type(1), y)), none)  # type: ignore[no-any-return]
+        if anywhere(none):
+            return undefined(function(x, np.where(none, y.dtype.type(1), y)), none)  # type: ignore[no-any-return]
+        return function(x, y)  # type: ignore[no-any-return]
 
     return operation
 
@@ -225,8 +226,8 @@ def _by_zero(x: np.ndarray, y: np.ndarray) -> np.ndarray:
 
 def _quotient(x: np.ndarray, y: np.ndarray) -> np.ndarray:
     """Toward zero, as the remainder that goes with it has the sign of `x`."""
-    quotient = x // y
-    return quotient + (((x % y) != 0) & ((x < 0) != (y < 0))) if x.dtype.kind == "i" else quotient
+    quotient, apart = x // y, (x < 0) != (y < 0)
+    return quotient + (((x % y) != 0) & apart) if anywhere(apart) else quotient
 
 
 def _shift(shifted: Callable[..., Any], signedness: str) -> Callable[..., Any]:
@@ -366,8 +367,14 @@ def get_all_ones_value(self: Any, dtype: Any) -> Any:
 @method
 def create_splat(self: Any, target: Any, arg: Any) -> Any:
     """A scalar in every element of a block."""
-    ones, sizes = (1,) * len(target.shape), _whole(target.shape)
-    return _laid_out(arg, lambda scalar: np.broadcast_to(scalar.reshape(ones), sizes))
+    sizes = _whole(target.shape)
+
+    def whole(scalar: Any) -> Any:
+        if isinstance(scalar, PerProgram):
+            return np.broadcast_to(scalar.reshape((1,) * len(sizes)), sizes)
+        return np.full(sizes, scalar.item(), scalar.dtype)
+
+    return _laid_out(arg, whole)
 
 
 def _whole(numbers: Any) -> tuple[int, ...]:

@@ -96,18 +96,9 @@ class Findings:
         """Adds what is wrong with an element of a tensor; nothing where it is between its elements."""
         if not area.valid[element]:
             return
-        index = index_at(element - area.offset, area)
-        self.add(
+        place = {"tensor": area.name, "index": index_at(element - area.offset, area), "programs": list(programs)}
+        key, finding = (
             (fault, kind, area.name, more.get("differs")),
-            {
-                "kind": kind,
-                "fault": fault,
-                "tensor": area.name,
-                "index": index,
-                "programs": list(programs),
-                "lanes": 1,
-                **more,
-            },
-            at,
-            area.name if doubtful else None,
+            {"kind": kind, "fault": fault, **place, "lanes": 1, **more},
         )
+        self.add(key, finding, at, area.name if doubtful else None)
