@@ -185,21 +185,13 @@ def _wrapping(whole: Any, bits: Any) -> Callable[..., Any]:
 
 
 def _extreme(extreme: Any, of_zeros: Any) -> Callable[..., Any]:
-    """The larger or smaller number; -0 is smaller than 0."""
+    """The larger or smaller number; of_zeros: of 0 and -0, which is smaller."""
 
     def operation(x: np.ndarray, y: np.ndarray) -> np.ndarray:
         result, same = extreme(x, y), x == y
         return np.where(same & (result == 0), of_zeros(x, y), result) if anywhere(same) else result
 
     return operation
-
-
-def _smaller_zero(x: np.ndarray, y: np.ndarray) -> np.ndarray:
-    return -(-x - y)
-
-
-def _root_inverse(values: np.ndarray) -> np.ndarray:
-    return (1 / np.sqrt(flushed(values))).astype(values.dtype)
 
 
 def undefined(values: Any, where: Any) -> Any:
@@ -253,13 +245,13 @@ def _upper_half(x: np.ndarray, y: np.ndarray) -> np.ndarray:
 
 ELEMENTWISE: dict[str, Callable[..., Any]] = {
     "fdiv": approximated(np.divide), "frem": remainder,
-    "precise_divf": np.divide, "minimumf": _extreme(np.minimum, _smaller_zero), "maximumf": _extreme(np.maximum, np.add),
-    "minnumf": _extreme(np.fmin, _smaller_zero), "maxnumf": _extreme(np.fmax, np.add),
+    "precise_divf": np.divide, "maximumf": _extreme(np.maximum, np.add), "maxnumf": _extreme(np.fmax, np.add),
+    "minimumf": _extreme(np.minimum, lambda x, y: -(-x - y)), "minnumf": _extreme(np.fmin, lambda x, y: -(-x - y)),
     "fneg": np.negative, "approx_divf": approximated(np.divide),
     "cos": np.cos, "sin": np.sin, "exp": approximated(np.exp), "exp2": lambda x: flushed(np.exp2(x)), "log": approximated(np.log),
     "log2": np.log2, "floor": np.floor, "ceil": np.ceil, "precise_sqrt": np.sqrt,
-    "sqrt": approximated(lambda x: np.sqrt(flushed(x))), "rsqrt": approximated(_root_inverse),
-    "fma": fused,
+    "sqrt": approximated(lambda x: np.sqrt(flushed(x))), "fma": fused,
+    "rsqrt": approximated(lambda x: (1 / np.sqrt(flushed(x))).astype(x.dtype)),
     "minsi": np.minimum, "minui": np.minimum, "maxsi": np.maximum, "maxui": np.maximum,
     "sdiv": _partial(_quotient, _by_zero), "udiv": _partial(_quotient, _by_zero),
     "srem": _partial(np.fmod, _by_zero), "urem": _partial(np.fmod, _by_zero), "umulhi": _upper_half,
@@ -359,9 +351,7 @@ for _dtype in (
 @method
 def get_all_ones_value(self: Any, dtype: Any) -> Any:
     """All bits set."""
-    numpy_type = interpreter._get_np_dtype(dtype)
-    ones = np.ones(1, dtype=bool) if numpy_type == np.bool_ else ~np.zeros(1, dtype=numpy_type)
-    return TensorHandle(ones, dtype.scalar)
+    return TensorHandle(np.array([-1]).astype(interpreter._get_np_dtype(dtype)), dtype.scalar)
 
 
 @method
@@ -397,24 +387,14 @@ def create_cat(self: Any, lhs: Any, rhs: Any) -> Any:
     return TensorHandle(in_another(both).reshape(both.shape) if left_open(ELEMENTS) else both, lhs.dtype.scalar)
 
 
-@method
-def create_trans(self: Any, arg: Any, order: Any) -> Any:
-    """The axes in another order."""
-    return _laid_out(arg, lambda tile: np.transpose(tile, _whole(order)))
+def _moving(change: Callable[[Any, Any], Any]) -> Callable[..., Any]:
+    """The elements of a tile in other places, by the one argument that says where."""
+    return lambda self, arg, where: _laid_out(arg, lambda tile: change(tile, where))
 
 
-@method
-def create_broadcast(self: Any, arg: Any, shape: Any) -> Any:
-    """Repeated along axes of one element."""
-    return _laid_out(arg, lambda tile: np.broadcast_to(tile, _whole(shape)))
-
-
-@method
-def create_expand_dims(self: Any, arg: Any, axis: int) -> Any:
-    """One more axis, of one element."""
-    shape = arg.data.shape
-    sizes = (*shape[:axis], 1, *shape[axis:])
-    return _laid_out(arg, lambda tile: tile.reshape(sizes))
+METHODS["create_trans"] = _moving(lambda tile, order: np.transpose(tile, _whole(order)))
+METHODS["create_broadcast"] = _moving(lambda tile, shape: np.broadcast_to(tile, _whole(shape)))
+METHODS["create_expand_dims"] = _moving(lambda tile, at: tile.reshape((*tile.shape[:at], 1, *tile.shape[at:])))
 
 
 def _summed(product: np.ndarray, other: np.ndarray) -> np.ndarray:
@@ -442,19 +422,21 @@ def create_dot(self: Any, a: Any, b: Any, d: Any, precision: Any, imprecise: Any
     if a.dtype.scalar == tl.float32 and precision == interpreter._ir.INPUT_PRECISION.TF32:
         left, right = as_tf32(left), as_tf32(right)
     left, right = left.astype(np.float32, copy=False), right.astype(np.float32, copy=False)
+    total = _numbers(d)
     if a.dtype.scalar.is_fp8() and left_open(BITS):
-        total = _numbers(d).astype(np.float32)
-        for start in range(0, left.shape[-1], FP8_DEPTH):
-            end = start + FP8_DEPTH
-            total = sum_in_14_bits(total, left[..., start:end], right[..., start:end, :])
-        return _made(total, d.dtype)
-    if d.dtype.scalar != tl.float16:
-        return _made(np.matmul(left, right) + _numbers(d), d.dtype)
-    total = _numbers(d).astype(np.float16)
-    for start in range(0, left.shape[-1], DEPTH):
-        part = np.matmul(left[..., start : start + DEPTH], right[..., start : start + DEPTH, :])
-        total = (total.astype(np.float32) + part).astype(np.float16)
+        total, add, depth = total.astype(np.float32), sum_in_14_bits, FP8_DEPTH
+    elif d.dtype.scalar == tl.float16:
+        add, depth = _added_in_fp16, DEPTH
+    else:
+        return _made(np.matmul(left, right) + total, d.dtype)
+    for start in range(0, left.shape[-1], depth):
+        end = start + depth
+        total = add(total, left[..., start:end], right[..., start:end, :])
     return _made(total, d.dtype)
+
+
+def _added_in_fp16(total: np.ndarray, left: np.ndarray, right: np.ndarray) -> np.ndarray:
+    return (total.astype(np.float32) + np.matmul(left, right)).astype(np.float16)  # type: ignore[no-any-return]
 
 
 @method
@@ -478,6 +460,9 @@ def create_histogram(self: Any, data: Any, bins: int, mask: Any = None) -> Any:
 
 # as in a kernel that was compiled without TRITON_DEBUG; nobody reads the log
 METHODS["create_print"] = METHODS["create_assert"] = silent
+# here a program is one thread, and no optimiser goes by a promise: whoever watches is told
+METHODS["create_barrier"] = lambda self: LaunchEvents.barrier()
+METHODS["create_assume"] = lambda self, condition: promises.assumed(condition)
 
 
 def _with_scope(atomic: Callable[..., Any]) -> Callable[..., Any]:
@@ -492,18 +477,6 @@ def _with_scope(atomic: Callable[..., Any]) -> Callable[..., Any]:
 
 for _name in ("create_atomic_rmw", "create_atomic_cas"):
     METHODS[_name] = _with_scope(getattr(interpreter.InterpreterBuilder, _name))
-
-
-@method
-def create_barrier(self: Any) -> None:
-    """Threads of a program wait for each other: here there is one, and whoever follows its accesses is told."""
-    LaunchEvents.barrier()
-
-
-@method
-def create_assume(self: Any, condition: Any) -> None:
-    """Nothing, but that a promise to the optimiser has to be kept."""
-    promises.assumed(condition)
 
 
 @method

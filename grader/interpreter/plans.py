@@ -42,7 +42,7 @@ class _Tracing:
     def __init__(self, builder: Any, operands: list[Any]) -> None:
         self._builder, self._operands = builder, operands
         self._values = [tensor.handle for tensor in operands]
-        self._names = [f"t{number}.handle" for number in range(len(operands))]
+        self._names = {id(value): f"t{number}.handle" for number, value in enumerate(self._values)}
         self._scope: dict[str, Any] = {"tensor": tl.core.tensor, "builder": builder}
         self._lines: list[str] = []
         self.sees_values = False
@@ -59,7 +59,7 @@ class _Tracing:
             if made is None or all(isinstance(one, HANDLES) for one in values):
                 names = [f"v{len(self._values) + part}" for part in range(len(values))]
                 self._values += values
-                self._names += names
+                self._names.update(zip(map(id, values), names, strict=True))
                 self._lines.append(f"{', '.join(names)} = builder.{name}({', '.join(given)})")
             else:
                 self.sees_values = True  # what it made would be a constant of the plan
@@ -78,11 +78,8 @@ class _Tracing:
         return name
 
     def _name(self, handle: Any) -> str:
-        for value, name in zip(reversed(self._values), reversed(self._names), strict=True):
-            if value is handle:
-                return name
-        self.sees_values = True  # made without the builder
-        return ""
+        self.sees_values |= id(handle) not in self._names  # made without the builder
+        return self._names.get(id(handle), "")
 
     def plan(self, result: Any) -> Plan:
         """The plan by which `result` was made. Raises _Unplannable."""
