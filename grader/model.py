@@ -346,6 +346,11 @@ class KernelBundle:
         launch = self.launches.get((case, config))
         return self.binaries.get((capability, config, launch.key)) if launch else None
 
+    def programs(self, case: str, config: int) -> int:
+        """How many programs a launch has; 0 where there is none."""
+        launch = self.launches.get((case, config))
+        return math.prod(launch.grid) if launch else 0
+
 
 # ---------------------------------------------------------------- run
 

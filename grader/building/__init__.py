@@ -151,7 +151,7 @@ def _named(lab: Lab, bundle: KernelBundle, case: Case, working: tuple[int, ...])
     if case.configs == "three":
         return (working[0], working[len(working) // 2], working[-1]) if len(working) > 3 else working
     if case.configs == "most":
-        return tuple(index for index in working if _programs(bundle, case.name, index) <= MANY)
+        return tuple(index for index in working if bundle.programs(case.name, index) <= MANY)
     if case.configs == "few":
         return tuple(index for index in working if _is_persistent(lab, bundle, case, index))
     return working if case.configs == "all" else ()
@@ -160,14 +160,12 @@ def _named(lab: Lab, bundle: KernelBundle, case: Case, working: tuple[int, ...])
 def _next_config(bundle: KernelBundle, case: str, order: Sequence[int], built: Set[Specialised]) -> int:
     """The config whose turn it is, or the first after it whose binary for this case another case needs too; where the one whose turn it is
     launches too many programs for the interpreter, the one that launches the fewest."""
-    if _programs(bundle, case, order[0]) > MOST_PROGRAMS:
-        return min(order, key=lambda index: _programs(bundle, case, index) or math.inf)
+    if bundle.programs(case, order[0]) > MOST_PROGRAMS:
+        return min(order, key=lambda index: bundle.programs(case, index) or math.inf)
     if (case, order[0]) not in bundle.launches:  # it was refused, which is to be told
         return order[0]
     alike = (
-        one
-        for one in order
-        if _specialised(bundle, case, one) in built and _programs(bundle, case, one) <= MOST_PROGRAMS
+        one for one in order if _specialised(bundle, case, one) in built and bundle.programs(case, one) <= MOST_PROGRAMS
     )
     return next(alike, order[0])
 
@@ -178,17 +176,11 @@ def _specialised(bundle: KernelBundle, case: str, config: int) -> Specialised:
     return config, launch.key if launch else case
 
 
-def _programs(bundle: KernelBundle, case: str, config: int) -> int:
-    """How many programs a launch has; none where it was refused."""
-    launch = bundle.launches.get((case, config))
-    return math.prod(launch.grid) if launch else 0
-
-
 def _is_persistent(lab: Lab, bundle: KernelBundle, case: Case, config: int) -> bool:
     """Whether a launch has as many programs as one of twice the rows; not if its tiles are so small that other cases have several a
     program."""
     programs, of_twice, fewest = (
-        _programs(bundle, name, config) for name in (case.name, taller(case).name, _small_case(lab))
+        bundle.programs(name, config) for name in (case.name, taller(case).name, _small_case(lab))
     )
     return WORKERS < programs == of_twice and (fewest <= PIECES or fewest == programs)
 

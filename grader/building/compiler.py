@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import queue
 import threading
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -199,9 +198,7 @@ class Compiler:
 
         before: how many binaries there were already; None: nobody is told how many there are.
         """
-        waiting: queue.SimpleQueue[tuple[_Job, dict[str, Any]]] = queue.SimpleQueue()
-        for job in jobs:
-            waiting.put((job, self._request(operation, job)))
+        waiting = iter([(job, self._request(operation, job)) for job in jobs])  # each is taken by one of the threads
         results: list[tuple[_Job, _Made]] = []
         lock = threading.Lock()
 
@@ -209,11 +206,7 @@ class Compiler:
             with lock:
                 sandbox = self.idle.pop() if self.idle else None
             try:
-                while True:
-                    try:
-                        job, request = waiting.get_nowait()
-                    except queue.Empty:
-                        return
+                for job, request in waiting:
                     sandbox, result = self._one(operation, made, sandbox, job, request)
                     with lock:
                         results.append((job, result))
@@ -229,7 +222,7 @@ class Compiler:
     def _request(self, operation: Operation, job: _Job) -> dict[str, Any]:
         """With what fits for sure if it is to be allocated: of the same tiles there are as many copies as stages, two at least where
         only their addresses are known better or worse, or another capability has other layouts."""
-        request = compile_request(operation, self.lab, job.capability, job.config, job.launch)
+        request = compile_request(operation, self.lab.constants, job.capability, job.config, job.launch)
         if operation == "allocate":
             most = sm_limits(job.capability).shared_bytes_per_program // max(2, job.config.num_stages)
             mine = {tiles: used for (index, tiles), used in self.tiles.items() if index == job.config.index}
@@ -310,17 +303,11 @@ def front_end(
     source: KernelSource, made: GeneratedModule, signature: Mapping[str, str], options: BuildOptions
 ) -> Complaint | None:
     """Has Triton's front end read a generated module that belongs to no lab. `signature`: Triton's type of each parameter."""
-    request = {
-        "op": "read",
-        "capability": max(options.capabilities),
-        "signature": dict(signature),
-        "divisible": [],
-        "constants": {},
-        "options": {"num_warps": 4, "num_stages": 1, "maxnreg": None},
-    }
+    newest, launch = max(options.capabilities), Launch((1, 1, 1), tuple(signature.items()), (), ())
+    request = compile_request("read", {}, newest, Config(0, {}, 4, 1), launch)
     try:
         with options.start(confined=options.confined) as sandbox:
-            for header in (made_request(made, max(options.capabilities)), request):
+            for header in (made_request(made, newest), request):
                 answer = sandbox.ask(header, timeout=LOAD_SECONDS)
                 if "error" in answer.header:
                     fault = fault_in(source, answer, made)
@@ -339,14 +326,16 @@ def made_request(made: GeneratedModule, capability: int) -> dict[str, Any]:
     return {"op": "made", "module": made.text, "kernel": made.kernel, "capability": capability}
 
 
-def compile_request(operation: str, lab: Lab, capability: int, config: Config, launch: Launch) -> dict[str, Any]:
-    """The request to compile a launch of a config, as far as the operation says."""
+def compile_request(
+    operation: str, constants: Mapping[str, Any], capability: int, config: Config, launch: Launch
+) -> dict[str, Any]:
+    """The request to compile a launch of a config, as far as the operation says. constants: the lab's."""
     return {
         "op": operation,
         "capability": capability,
         "signature": dict(launch.signature),
         "divisible": list(launch.divisible),
-        "constants": as_data({**lab.constants, **config.constants, **dict(launch.folded)}),
+        "constants": as_data({**constants, **config.constants, **dict(launch.folded)}),
         "options": {"num_warps": config.num_warps, "num_stages": config.num_stages, "maxnreg": config.maxnreg},
     }
 

@@ -17,18 +17,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from functools import cache
 from typing import Any
 
-from grader.building.reports import (
-    Builtin,
-    Constant,
-    ConstexprReport,
-    DType,
-    FunctionReport,
-    Module,
-    Other,
-    Report,
-    TritonObject,
-    TupleReport,
-)
+from grader.building.reports import Constant, ConstexprReport, FunctionReport, Named, Report, TritonObject, TupleReport
 from grader.building.resolving import BUILTINS, Refused, Resolver, language, permitted, permitted_module
 from grader.compile_errors.excerpt import Span, paragraph
 from grader.compile_errors.matchers import called
@@ -143,7 +132,8 @@ class _Generator:
             if report != TritonObject("triton.language.core", CONSTEXPR):
                 raise self._fault(name, "`constexpr` is not Triton's here; restore the name")
             return f"from triton.language import {CONSTEXPR}", language().constexpr
-        if isinstance(report, Module):
+        kind = report.kind if isinstance(report, Named) else ""
+        if kind == "module":
             module = permitted_module(report.name)
             if module is None:
                 raise self._fault(name, f"found the module `{report.name}` in a kernel; use triton.language")
@@ -155,15 +145,15 @@ class _Generator:
                 what = f"{report.module}.{report.name}".strip(".")
                 raise self._fault(name, f"`{name}` is {what}, which a kernel may not use; use triton.language")
             return f"from {report.module} import {report.name} as {name}", thing
-        if isinstance(report, Builtin) and report.name in BUILTINS:
+        if kind == "builtin" and report.name in BUILTINS:
             return f"{name} = {report.name}", report.name
-        if report == Other("function"):
+        if report == Named("other", "function"):
             raise NotGenerated(self._plain_function(name))
         try:
             return f"{name} = {_literal(report)}", None
         except ValueError:
             expected = "expected a number, bool, string, dtype or function of triton.language"
-            instead = _INSTEAD.get(getattr(report, "type", ""), "write it as a constant")
+            instead = _INSTEAD.get(report.name if kind == "other" else "", "write it as a constant")
             found = f"the kernel uses `{name}`, which is {shown(report)}"
             raise self._fault(name, f"{found}; {expected}; {instead}") from None
 
@@ -319,7 +309,7 @@ def _literal(report: Report) -> str:
         return _float(value) if isinstance(value, float) else repr(value)
     if isinstance(report, ConstexprReport):
         return f"constexpr({_literal(report.value)})"
-    if isinstance(report, DType) and report.name in dtypes():
+    if isinstance(report, Named) and report.kind == "dtype" and report.name in dtypes():
         return f"__{dtypes()[report.name]}"
     if isinstance(report, TupleReport):
         parts = [_literal(part) for part in report.parts]
@@ -337,8 +327,9 @@ def shown(report: Report) -> str:
     try:
         return _literal(report)
     except ValueError:
-        names = {Module: "a module", TritonObject: "a function of Triton's", Builtin: "a Python builtin"}
-        return f"a {report.type}" if isinstance(report, Other) else names.get(type(report), "no constant")
+        kind = report.kind if isinstance(report, Named) else ""
+        own = {"module": "a module", "builtin": "a Python builtin", "other": f"a {getattr(report, 'name', '')}"}
+        return "a function of Triton's" if isinstance(report, TritonObject) else own.get(kind, "no constant")
 
 
 @cache

@@ -34,7 +34,10 @@ class ConstexprReport:
 
 
 @dataclass(frozen=True)
-class DType:
+class Named:
+    """What is told by its name: a dtype of Triton's, a module, a Python builtin; "other": what no kernel can use, by its type's."""
+
+    kind: Literal["dtype", "module", "builtin", "other"]
     name: str
 
 
@@ -44,18 +47,8 @@ class TupleReport:
 
 
 @dataclass(frozen=True)
-class Module:
-    name: str
-
-
-@dataclass(frozen=True)
 class TritonObject:
     module: str
-    name: str
-
-
-@dataclass(frozen=True)
-class Builtin:
     name: str
 
 
@@ -70,14 +63,7 @@ class FunctionReport:
     defaults: Mapping[str, Report] = field(default_factory=dict)
 
 
-@dataclass(frozen=True)
-class Other:
-    """A value that no kernel can use, by the name of its type."""
-
-    type: str
-
-
-Report = Constant | ConstexprReport | DType | TupleReport | Module | TritonObject | Builtin | FunctionReport | Other
+Report = Constant | ConstexprReport | TupleReport | Named | TritonObject | FunctionReport
 
 
 def parse_names(data: Any) -> dict[str, Report]:
@@ -97,21 +83,18 @@ def parse(data: Any, depth: int = 0) -> Report:
         return Constant(_float(data["float"]))
     if "constexpr" in data:
         return ConstexprReport(parse(data["constexpr"], depth + 1))
-    if "dtype" in data:
-        return DType(_name(data["dtype"]))
     if "tuple" in data and isinstance(data["tuple"], list):
         return TupleReport(tuple(parse(part, depth + 1) for part in data["tuple"][:64]))
-    if "module" in data:
-        return Module(_path(data["module"]))
     if "object" in data and isinstance(data["object"], list) and len(data["object"]) == 2:
         module, name = data["object"]
-        return TritonObject(_path(module), _name(name)) if module else Other("function")
-    if "builtin" in data:
-        return Builtin(_name(data["builtin"]))
+        return TritonObject(_path(module), _name(name)) if module else Named("other", "function")
     if "function" in data:
         return _function(data, depth)
-    if "other" in data:
-        return Other(_name(data["other"]))
+    if "module" in data:
+        return Named("module", _path(data["module"]))
+    for kind in ("dtype", "builtin", "other"):
+        if kind in data:
+            return Named(kind, _name(data[kind]))
     raise ValueError("a report of no known kind")
 
 

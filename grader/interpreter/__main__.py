@@ -27,12 +27,8 @@ import numpy as np
 
 TENSOR = re.compile(r"(?:(random|empty|zeros|ones):)?(\w+)\[([\d,\s]*)\](?:@([\d,\s]+))?")
 TYPES = {
-    "fp16": "f2",
-    "fp32": "f4",
-    "fp64": "f8",
-    **{f"int{bits}": f"i{bits // 8}" for bits in (8, 16, 32, 64)},
-    "bool": "?",
-}
+    "fp16": "f2", "fp32": "f4", "fp64": "f8", "int8": "i1", "int16": "i2", "int32": "i4", "int64": "i8", "bool": "?",
+}  # fmt: skip
 
 
 class UnusableArgument(Exception):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import zlib
 from collections.abc import Container, Sequence
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -29,10 +30,11 @@ MOST_MOVES = 16
 Moves = tuple[dict[int, np.ndarray], list[np.ndarray]]
 
 
+@dataclass(eq=False)
 class Area:
     """One pointer argument: a tensor inside a guarded buffer, and who wrote which of its elements.
 
-    type, kind: Triton's name for the type of its elements. offset: the element of the buffer at which the tensor begins. `low` to `high`:
+    type: Triton's name for the type of its elements. offset: the element of the buffer at which the tensor begins. `low` to `high`:
     the addresses of its elements, all of them when `dense`. `first`: the buffer's address, `size` its bytes. `writer` holds, for each
     element of the buffer, one more than the last program that stored there, negative where it was added atomically, by SEVERAL maybe, and
     -SEVERAL where several stored; `operation` the number of the atomic that was used there, -1 where there were several kinds. `added`:
@@ -43,38 +45,34 @@ class Area:
     begin.
     """
 
-    def __init__(
-        self,
-        buffer: np.ndarray,
-        *,
-        name: str,
-        type: str,
-        shape: Sequence[int],
-        strides: Sequence[int],
-        offset: int,
-        poisoned: bool,
-        output: bool,
-    ) -> None:
-        self.name, self.kind, self.shape, self.strides = name, type, tuple(shape), tuple(strides)
-        self.width = width = WIDTHS[type]
-        self.poisoned, self.output = poisoned, output
-        self.buffer, self.size = buffer, buffer.nbytes
-        self.offset = offset
-        self.valid = np.zeros(self.size // width, dtype=bool)
+    buffer: np.ndarray
+    name: str
+    type: str
+    shape: Sequence[int]
+    strides: Sequence[int]
+    offset: int
+    poisoned: bool
+    output: bool
+    writer: np.ndarray | None = None
+    operation: np.ndarray | None = None
+    added: np.ndarray | None = None
+    reader: np.ndarray | None = None
+    read_at: tuple[int | None, list[int]] = field(default_factory=lambda: (None, []))
+    apart: np.ndarray | None = None
+    lanes: np.ndarray | None = None
+    readers: np.ndarray | None = None
+    strayed: bool = False
+
+    def __post_init__(self) -> None:
+        self.width, self.size = WIDTHS[self.type], self.buffer.nbytes
+        self.valid = np.zeros(self.size // self.width, dtype=bool)
         self.as_laid_out(self.valid)[...] = True
-        self.hull = range(offset, offset + 1 + sum((n - 1) * s for n, s in zip(self.shape, self.strides, strict=True)))
+        self.hull = range(
+            self.offset, self.offset + 1 + sum((n - 1) * s for n, s in zip(self.shape, self.strides, strict=True))
+        )
         self.dense = bool(self.valid[self.hull.start : self.hull.stop].all())
-        self.writer: np.ndarray | None = None
-        self.operation: np.ndarray | None = None
-        self.added: np.ndarray | None = None
-        self.reader: np.ndarray | None = None
-        self.read_at: tuple[int | None, list[int]] = (None, [])
-        self.apart: np.ndarray | None = None
-        self.lanes: np.ndarray | None = None
-        self.readers: np.ndarray | None = None
-        self.strayed = False
         self.moves: dict[tuple[tuple[int, ...], bytes], Moves | None] = {}
-        self.arrived = zlib.crc32(buffer)
+        self.arrived = zlib.crc32(self.buffer)
         self.number = self.base = self.first = self.low = self.high = self.shift = 0
 
     def place(self, number: int) -> None:

@@ -252,16 +252,10 @@ def _extreme(known: Any, name: str) -> Any:
     return extreme
 
 
-FUNCTIONS = (
-    *(assigned, plain, truth, iterates, choose, every, some, negated, returned, value_of, loop, unrolled),
-    *(twice, bound, keywords_first, first),
-)
-NAMESPACE = SimpleNamespace(
-    min=_extreme(min, "min"),
-    max=_extreme(max, "max"),
-    print=shown,
-    **{function.__name__: function for function in FUNCTIONS},
-)
+FUNCTIONS = [assigned, plain, truth, iterates, choose, every, some, negated, returned, value_of, loop, unrolled]
+FUNCTIONS += [twice, bound, keywords_first, first]
+NAMESPACE = SimpleNamespace(**{function.__name__: function for function in FUNCTIONS})
+NAMESPACE.min, NAMESPACE.max, NAMESPACE.print = _extreme(min, "min"), _extreme(max, "max"), shown
 
 
 def _calls(node: ast.expr) -> bool:
@@ -287,10 +281,7 @@ class _Reading(ast.NodeTransformer):
 
     @staticmethod
     def _later(body: ast.expr) -> ast.Lambda:
-        empty = ast.arguments(
-            posonlyargs=[], args=[], vararg=None, kwonlyargs=[], kw_defaults=[], kwarg=None, defaults=[]
-        )
-        return ast.Lambda(empty, body)
+        return ast.Lambda(ast.arguments([], [], None, [], [], None, []), body)
 
     def visit(self, node: ast.AST) -> Any:
         made = super().visit(node)

@@ -7,7 +7,6 @@ from typing import Any
 
 VERBS = {"load": "loads", "store": "stores", "atomic": "updates"}
 OVER = {"store": "overwrites", "atomic": "updates"}
-NO_ORDER = {True: "so only one may store it", False: "but here both store the same value"}
 PROMISES = {"assumed": "assume", "multiple": "multiple_of", "contiguous": "max_contiguous", "constant": "max_constancy"}
 
 
@@ -39,45 +38,42 @@ def promise(fault: str, promised: int, seen: Sequence[int], condition: str = "")
     return f"{name} promises {promised} {kind} values, found {seen[0]} beside {seen[-1]}"
 
 
+OUTSIDE = "{verb} {element}, outside its shape {shape}{lanes}"
+NO_ORDER = "programs run in no fixed order"
+ACCESSES = {
+    "wild": ("{verb} at an address outside every tensor", "check the pointer arithmetic"),
+    "beyond": (OUTSIDE, "the tile runs past the end of dimension {dimension}: mask it"),
+    "past": (OUTSIDE, "the whole tile begins outside: check its offsets"),
+    "outside": (OUTSIDE, "the address is wrong: check strides and offsets"),
+    "gap": ("{verb} between the elements of {tensor}, a strided view of shape {shape}{lanes}", "check its strides"),
+    "race load": ("loads {element}, to which {writer} stores later", NO_ORDER),
+    "race": ("{over} {element}, which {others} stored", f"{NO_ORDER}, {{same}}"),
+    "mixed": ("stores {element}, to which {others} add", f"{NO_ORDER}: initialise the tensor before the launch"),
+    "lanes": (
+        "stores different values to {element} in one tile",
+        "which one stays is undefined: mask all lanes but one",
+    ),
+    "thread": (
+        "{verb} {element}, which another thread of the same program accessed before",
+        "put tl.debug_barrier() between the two",
+    ),
+    "unwritten": ("{verb} {element}, to which nothing has been stored yet", "initialise it before the launch"),
+}
+"""By fault, what is wrong with an access, and what to do next."""
+
+
 def _access(finding: Mapping[str, Any], shapes: Mapping[str, Sequence[int]]) -> tuple[str, str]:
-    verb, fault = VERBS[finding["kind"]], finding["fault"]
-    if fault == "wild":
-        return f"{verb} at an address outside every tensor", "check the pointer arithmetic"
-    name, index = finding["tensor"], ", ".join(map(str, finding["index"]))
-    shape, element = list(shapes[name]), f"{name}[{index}]"
-    lanes = f" ({finding['lanes']} lanes)" if finding["lanes"] > 1 else ""
-    outside = f"{verb} {element}, outside its shape {shape}{lanes}"
-    if fault == "beyond":
-        return outside, f"the tile runs past the end of dimension {finding['dimension']}: mask it"
-    if fault == "past":
-        return outside, "the whole tile begins outside: check its offsets"
-    if fault == "outside":
-        return outside, "the address is wrong: check strides and offsets"
-    if fault == "gap":
-        return f"{verb} between the elements of {name}, a strided view of shape {shape}{lanes}", "check its strides"
-    programs = finding["programs"]
-    others = f"program {programs[0]}" if programs else "other programs"
-    if fault == "race" and finding["kind"] == "load":
-        writer = f"program {programs[-1]}" if programs else "another program"
-        return f"loads {element}, to which {writer} stores later", "programs run in no fixed order"
-    if fault == "race":
-        return (
-            f"{OVER[finding['kind']]} {element}, which {others} stored",
-            f"programs run in no fixed order, {NO_ORDER[bool(finding['differs'])]}",
-        )
-    if fault == "mixed":
-        return (
-            f"stores {element}, to which {others} add",
-            "programs run in no fixed order: initialise the tensor before the launch",
-        )
-    if fault == "lanes":
-        return (
-            f"stores different values to {element} in one tile",
-            "which one stays is undefined: mask all lanes but one",
-        )
-    if fault == "thread":
-        return (
-            f"{verb} {element}, which another thread of the same program accessed before",
-            "put tl.debug_barrier() between the two",
-        )
-    return f"{verb} {element}, to which nothing has been stored yet", "initialise it before the launch"
+    kind, name, programs = finding["kind"], finding.get("tensor", ""), finding.get("programs")
+    words = {
+        **finding,
+        "verb": VERBS[kind],
+        "over": OVER.get(kind),
+        "element": f"{name}[{', '.join(map(str, finding.get('index', ())))}]",
+        "shape": list(shapes.get(name, ())),
+        "lanes": f" ({finding['lanes']} lanes)" if finding["lanes"] > 1 else "",
+        "others": f"program {programs[0]}" if programs else "other programs",
+        "writer": f"program {programs[-1]}" if programs else "another program",
+        "same": "so only one may store it" if finding.get("differs") else "but here both store the same value",
+    }
+    fact, step = ACCESSES["race load" if (finding["fault"], kind) == ("race", "load") else finding["fault"]]
+    return fact.format(**words), step.format(**words)

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from operator import attrgetter
 from typing import Any
 
 import numpy as np
@@ -33,8 +34,9 @@ from grader.interpreter.number_formats import (
     to_integer,
 )
 from grader.interpreter.orders import BITS, ELEMENTS, FUSED, approximated, in_another, left_open, tried_in_another_way
-from grader.interpreter.per_program import anywhere
+from grader.interpreter.per_program import PerProgram, anywhere
 
+IS_KNOWN = attrgetter("known")
 METHODS: dict[str, Callable[..., Any]] = {}
 DEPTH = 16
 """Products that one instruction of a tensor core adds to an fp16 accumulator."""
@@ -74,20 +76,25 @@ def _gpu_nans(values: np.ndarray) -> np.ndarray:
     return np.where(np.isnan(values), -ones, values)
 
 
-def _made(values: np.ndarray, dtype: Any) -> Any:
-    """A handle of `dtype` from values that were computed in fp32 (packed types) or in the type itself."""
+def _made(values: np.ndarray, dtype: Any, *handles: Any) -> Any:
+    """A handle of `dtype` from values that were computed in fp32 (packed types) or in the type itself, out of `handles`."""
     dtype = dtype.scalar
     if Invalid.made:
         values = _gpu_nans(values)
     if is_packed(dtype):
-        return TensorHandle(encode(values, dtype), dtype)
-    expected = interpreter._get_np_dtype(dtype)
-    return TensorHandle(values if values.dtype == expected else values.astype(expected), dtype)
+        return _known_from(TensorHandle(encode(values, dtype), dtype), *handles)
+    return _known_from(TensorHandle(values.astype(interpreter._get_np_dtype(dtype), copy=False), dtype), *handles)
+
+
+def _known_from(made: Any, *handles: Any) -> Any:
+    """The handle, known while compiling if what it was made from is: a number of the text's, or of such numbers."""
+    made.known = bool(handles) and all(map(IS_KNOWN, handles))
+    return made
 
 
 def _elementwise(function: Callable[..., Any]) -> Callable[..., Any]:
     def operation(self: Any, *handles: Any) -> Any:
-        return _known_from(_made(function(*(_numbers(handle) for handle in handles)), handles[-1].dtype), *handles)
+        return _made(function(*map(_numbers, handles)), handles[-1].dtype, *handles)
 
     return operation
 
@@ -97,12 +104,6 @@ def _comparison(function: Callable[..., Any]) -> Callable[..., Any]:
         return TensorHandle(function(_numbers(left), _numbers(right)), tl.int1)
 
     return operation
-
-
-def _known_from(made: Any, *handles: Any) -> Any:
-    """The handle, known while compiling if what it was made from is: a number of the text's, or of such numbers."""
-    made._known = all(getattr(handle, "_known", False) for handle in handles)
-    return made
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,11 +121,22 @@ class Rounded:
         """Of the same elements in other places."""
         return Rounded(change(self.product), lambda: change(self.exact()), self.itself)
 
+    def chosen(self, where: Any, other: Rounded) -> Rounded:
+        """Of these elements where that holds, and of the other's elsewhere."""
+        product = np.where(where, self.product, other.product)
+        return Rounded(product, lambda: np.where(where, self.exact(), other.exact()), self.itself and other.itself)
+
+
+def _product_of(handle: Any) -> Rounded:
+    """What is known of a value as a product; what was none was not rounded."""
+    values = _numbers(handle)
+    return handle.rounded or Rounded(values, lambda: values.astype(np.float64))
+
 
 def _multiplied(self: Any, left: Any, right: Any) -> Any:
     x, y = _numbers(left), _numbers(right)
-    made = _known_from(_made(x * y, right.dtype), left, right)
-    made._rounded = Rounded(_numbers(made), lambda: x.astype(np.float64) * y.astype(np.float64))
+    made = _made(x * y, right.dtype, left, right)
+    made.rounded = Rounded(_numbers(made), lambda: x.astype(np.float64) * y.astype(np.float64))
     return made
 
 
@@ -134,31 +146,30 @@ def _added(function: Any) -> Callable[..., Any]:
     def operation(self: Any, left: Any, right: Any) -> Any:
         x, y = _numbers(left), _numbers(right)
         result = function(x, y)
-        known = [one for handle in (left, right) if (one := getattr(handle, "_rounded", None)) is not None]
-        if not known or result.dtype == np.float64:
-            return _known_from(_made(result, right.dtype), left, right)
-        rounded = next((one for one in known if one.itself), known[0])
+        products = [one for one in (left.rounded, right.rounded) if one is not None]
+        if not products or result.dtype == np.float64:
+            return _made(result, right.dtype, left, right)
+        rounded = next((one for one in products if one.itself), products[0])
         if rounded.itself and tried_in_another_way():
-            of_left = rounded is getattr(left, "_rounded", None)
-            fused = function(rounded.exact(), y) if of_left else function(x, rounded.exact())
-            result = fused.astype(result.dtype)
+            exact = function(rounded.exact(), y) if rounded is left.rounded else function(x, rounded.exact())
+            result = exact.astype(result.dtype)
         noise = np.abs(result) < np.abs(rounded.product) * np.finfo(result.dtype).eps * 4
         if anywhere(noise):
             noise = noise & (rounded.exact() != rounded.product)
             if anywhere(noise):
                 left_open(FUSED)
-        made = _made(result, right.dtype)
-        made._rounded = replace(rounded, itself=False)
+        made = _made(result, right.dtype, left, right)
+        made.rounded = replace(rounded, itself=False)
         return made
 
     return operation
 
 
-def _laid_out(made: Any, source: Any, change: Callable[[Any], Any]) -> Any:
-    """The handle of `source`'s elements in other places, which knows what they know."""
-    if (rounded := getattr(source, "_rounded", None)) is not None:
-        made._rounded = rounded.laid_out(change)
-    return _known_from(made, source)
+def _laid_out(source: Any, change: Callable[[Any], Any]) -> Any:
+    """The elements of `source` in other places, with what is known of them."""
+    made = TensorHandle(change(source.data), source.dtype.scalar)
+    made.known, made.rounded = source.known, source.rounded and source.rounded.laid_out(change)
+    return made
 
 
 def _wrapping(whole: Any, bits: Any) -> Callable[..., Any]:
@@ -166,7 +177,7 @@ def _wrapping(whole: Any, bits: Any) -> Callable[..., Any]:
 
     def operation(self: Any, left: Any, right: Any) -> Any:
         function = bits if left.data.dtype == np.bool_ else whole
-        if whole is np.add and (hasattr(left, "_product") or hasattr(right, "_product")):
+        if whole is np.add and (left.is_product or right.is_product):
             function = _summed  # which the compiler makes one of
         return _known_from(TensorHandle(function(left.data, right.data), left.dtype.scalar), left, right)
 
@@ -174,55 +185,13 @@ def _wrapping(whole: Any, bits: Any) -> Callable[..., Any]:
 
 
 def _extreme(extreme: Any, of_zeros: Any) -> Callable[..., Any]:
-    """The larger or smaller number; -0 is smaller than 0."""
+    """The larger or smaller number; of_zeros: of 0 and -0, which is smaller."""
 
     def operation(x: np.ndarray, y: np.ndarray) -> np.ndarray:
-        result = extreme(x, y)
-        zeros = result == 0
-        return np.where(zeros & (x == y), of_zeros(x, y), result) if anywhere(zeros) else result
+        result, same = extreme(x, y), x == y
+        return np.where(same & (result == 0), of_zeros(x, y), result) if anywhere(same) else result
 
     return operation
-
-
-def _smaller_zero(x: np.ndarray, y: np.ndarray) -> np.ndarray:
-    return -(-x - y)
-
-
-def _root_inverse(values: np.ndarray) -> np.ndarray:
-    return (1 / np.sqrt(flushed(values))).astype(values.dtype)
-
-
-ELEMENTWISE: dict[str, Callable[..., Any]] = {
-    "fdiv": approximated(np.divide), "frem": remainder,
-    "precise_divf": np.divide, "minimumf": _extreme(np.minimum, _smaller_zero), "maximumf": _extreme(np.maximum, np.add),
-    "minnumf": _extreme(np.fmin, _smaller_zero), "maxnumf": _extreme(np.fmax, np.add),
-    "fneg": np.negative, "approx_divf": approximated(np.divide),
-    "cos": np.cos, "sin": np.sin, "exp": approximated(np.exp), "exp2": lambda x: flushed(np.exp2(x)), "log": approximated(np.log),
-    "log2": np.log2, "floor": np.floor, "ceil": np.ceil, "precise_sqrt": np.sqrt,
-    "sqrt": approximated(lambda x: np.sqrt(flushed(x))), "rsqrt": approximated(_root_inverse),
-    "fma": fused,
-    "minsi": np.minimum, "minui": np.minimum, "maxsi": np.maximum, "maxui": np.maximum,
-}  # fmt: skip
-for _name, _function in ELEMENTWISE.items():
-    METHODS[f"create_{_name}"] = _elementwise(_function)
-METHODS["create_fmul"] = _multiplied
-METHODS |= {"create_fadd": _added(np.add), "create_fsub": _added(np.subtract)}
-for _name, _function in {
-    "LT": np.less,
-    "LE": np.less_equal,
-    "GT": np.greater,
-    "GE": np.greater_equal,
-    "EQ": np.equal,
-    "NE": np.not_equal,
-}.items():
-    for _kind in ("fcmpO", "fcmpU", "icmpS", "icmpU", "icmp"):
-        METHODS[f"create_{_kind}{_name}"] = _comparison(_function)
-for _name, _function, _bits in (
-    ("add", np.add, np.logical_xor),
-    ("sub", np.subtract, np.logical_xor),
-    ("mul", np.multiply, np.logical_and),
-):
-    METHODS[f"create_{_name}"] = _wrapping(_function, _bits)
 
 
 def undefined(values: Any, where: Any) -> Any:
@@ -231,61 +200,75 @@ def undefined(values: Any, where: Any) -> Any:
     return np.where(where, poison(values.dtype), values) if anywhere(where) else values
 
 
-def _divided(left: np.ndarray, right: np.ndarray) -> np.ndarray:
-    """Integer division toward zero."""
-    zero = right == 0
-    right = np.where(zero, right.dtype.type(1), right)
-    quotient = left // right
-    if left.dtype.kind == "i":
-        quotient = quotient + (((left % right) != 0) & ((left < 0) != (right < 0)))
-    return undefined(quotient, zero)
+def _partial(function: Callable[..., Any], has_none: Callable[..., Any]) -> Callable[..., Any]:
+    """The function of two whole numbers, undefined where `has_none` says so."""
+
+    def operation(x: np.ndarray, y: np.ndarray) -> np.ndarray:
+        none = has_none(x, y)
+        if anywhere(none):
+            return undefined(function(x, np.where(none, y.dtype.type(1), y)), none)  # type: ignore[no-any-return]
+        return function(x, y)  # type: ignore[no-any-return]
+
+    return operation
 
 
-def _remainder(left: np.ndarray, right: np.ndarray) -> np.ndarray:
-    """The remainder that goes with division toward zero: it has the sign of `left`."""
-    zero = right == 0
-    return undefined(np.fmod(left, np.where(zero, right.dtype.type(1), right)), zero)
+def _by_zero(x: np.ndarray, y: np.ndarray) -> np.ndarray:
+    return y == 0
 
 
-for _name, _function in (("sdiv", _divided), ("udiv", _divided), ("srem", _remainder), ("urem", _remainder)):
-    METHODS[f"create_{_name}"] = _elementwise(_function)
-
-
-def _width(handle: Any) -> int:
-    return int(handle.data.dtype.itemsize * 8)
+def _quotient(x: np.ndarray, y: np.ndarray) -> np.ndarray:
+    """Toward zero, as the remainder that goes with it has the sign of `x`."""
+    quotient, apart = x // y, (x < 0) != (y < 0)
+    return quotient + (((x % y) != 0) & apart) if anywhere(apart) else quotient
 
 
 def _shift(shifted: Callable[..., Any], signedness: str) -> Callable[..., Any]:
-    """A shift of bits that are taken for numbers of that kind, by less than the type's width."""
+    """A shift of bits that are taken for numbers of that kind, undefined from the type's width on."""
 
-    def shift(self: Any, left: Any, right: Any) -> Any:
-        bits = left.data.view(f"{signedness}{left.data.dtype.itemsize}")
-        amount = right.data.view(f"u{right.data.dtype.itemsize}")
-        beyond = amount >= _width(left)
-        made = shifted(bits, np.where(beyond, 0, amount).astype(bits.dtype)).view(left.data.dtype)
-        return TensorHandle(undefined(made, beyond), left.dtype.scalar)
+    def shift(x: np.ndarray, y: np.ndarray) -> np.ndarray:
+        kind = f"{signedness}{x.itemsize}"
+        return shifted(x.view(kind), y.astype(kind)).view(x.dtype)  # type: ignore[no-any-return]
 
-    return shift
+    return _partial(shift, lambda x, y: y.view(f"u{y.itemsize}") >= 8 * x.itemsize)
 
 
-for _name, _function, _kind in (
-    ("shl", np.left_shift, "u"),
-    ("lshr", np.right_shift, "u"),
-    ("ashr", np.right_shift, "i"),
-):
-    METHODS[f"create_{_name}"] = _shift(_function, _kind)
-
-
-@method
-def create_umulhi(self: Any, left: Any, right: Any) -> Any:
-    """The upper half of the product of two unsigned numbers, which is what the bits are taken for."""
-    bits = _width(left)
-    x, y = (handle.data.view(f"u{bits // 8}") for handle in (left, right))
+def _upper_half(x: np.ndarray, y: np.ndarray) -> np.ndarray:
+    """Of the product of two unsigned numbers, which is what the bits are taken for."""
+    bits = 8 * x.itemsize
+    a, b = (one.view(f"u{one.itemsize}") for one in (x, y))
     if bits < 64:
-        high = (x.astype(np.uint64) * y.astype(np.uint64)) >> np.uint64(bits)
+        high = (a.astype(np.uint64) * b.astype(np.uint64)) >> np.uint64(bits)
     else:
-        high = np.vectorize(lambda a, b: (int(a) * int(b)) >> 64, otypes=[np.uint64])(x, y)
-    return TensorHandle(high.astype(x.dtype).view(left.data.dtype), left.dtype.scalar)
+        high = np.vectorize(lambda one, other: (int(one) * int(other)) >> 64, otypes=[np.uint64])(a, b)
+    return high.astype(a.dtype).view(x.dtype)
+
+
+ELEMENTWISE: dict[str, Callable[..., Any]] = {
+    "fdiv": approximated(np.divide), "frem": remainder,
+    "precise_divf": np.divide, "maximumf": _extreme(np.maximum, np.add), "maxnumf": _extreme(np.fmax, np.add),
+    "minimumf": _extreme(np.minimum, lambda x, y: -(-x - y)), "minnumf": _extreme(np.fmin, lambda x, y: -(-x - y)),
+    "fneg": np.negative, "approx_divf": approximated(np.divide),
+    "cos": np.cos, "sin": np.sin, "exp": approximated(np.exp), "exp2": lambda x: flushed(np.exp2(x)), "log": approximated(np.log),
+    "log2": np.log2, "floor": np.floor, "ceil": np.ceil, "precise_sqrt": np.sqrt,
+    "sqrt": approximated(lambda x: np.sqrt(flushed(x))), "fma": fused,
+    "rsqrt": approximated(lambda x: (1 / np.sqrt(flushed(x))).astype(x.dtype)),
+    "minsi": np.minimum, "minui": np.minimum, "maxsi": np.maximum, "maxui": np.maximum,
+    "sdiv": _partial(_quotient, _by_zero), "udiv": _partial(_quotient, _by_zero),
+    "srem": _partial(np.fmod, _by_zero), "urem": _partial(np.fmod, _by_zero), "umulhi": _upper_half,
+    "shl": _shift(np.left_shift, "u"), "lshr": _shift(np.right_shift, "u"), "ashr": _shift(np.right_shift, "i"),
+}  # fmt: skip
+COMPARISONS = {
+    "LT": np.less, "LE": np.less_equal, "GT": np.greater, "GE": np.greater_equal, "EQ": np.equal, "NE": np.not_equal,
+}  # fmt: skip
+for _name, _function in ELEMENTWISE.items():
+    METHODS[f"create_{_name}"] = _elementwise(_function)
+METHODS["create_fmul"] = _multiplied
+METHODS |= {"create_fadd": _added(np.add), "create_fsub": _added(np.subtract)}
+METHODS |= {"create_add": _wrapping(np.add, np.logical_xor), "create_sub": _wrapping(np.subtract, np.logical_xor)}
+METHODS["create_mul"] = _wrapping(np.multiply, np.logical_and)
+for _name, _function in COMPARISONS.items():
+    for _kind in ("fcmpO", "fcmpU", "icmpS", "icmpU", "icmp"):
+        METHODS[f"create_{_kind}{_name}"] = _comparison(_function)
 
 
 @method
@@ -311,13 +294,15 @@ def create_clampf(self: Any, arg: Any, low: Any, high: Any, propagate_nan: Any) 
 @method
 def create_select(self: Any, condition: Any, first: Any, second: Any) -> Any:
     """One of two values of one width, bits as they are."""
-    other = second.data if second.data.dtype == first.data.dtype else second.data.view(first.data.dtype)
-    made = np.where(condition.data.astype(bool, copy=False), first.data, other)
-    return _known_from(TensorHandle(made, second.dtype.scalar), first, second)
+    other, chosen = second.data.view(first.data.dtype), condition.data.astype(bool, copy=False)
+    made = TensorHandle(np.where(chosen, first.data, other), second.dtype.scalar)
+    if first.rounded or second.rounded:
+        made.rounded = _product_of(first).chosen(chosen, _product_of(second))
+    return _known_from(made, first, second)
 
 
-def _converted(self: Any, source: Any, target: Any, *_: Any) -> Any:
-    """From any arithmetic type to any other, as the GPU's conversion does."""
+def _converted(self: Any, source: Any, target: Any, rounding: Any = None) -> Any:
+    """From any arithmetic type to any other, as the GPU's conversion does: toward zero where the kernel says so."""
     dtype = target.scalar
     if "fp8e4b15" in (dtype.name, source.dtype.scalar.name):
         raise unsupported("fp8e4b15")
@@ -325,83 +310,61 @@ def _converted(self: Any, source: Any, target: Any, *_: Any) -> Any:
     if dtype.is_floating():
         if is_packed(dtype) and values.dtype.kind != "f":
             values = values.astype(np.float32 if values.dtype.itemsize < 4 else np.float64)
-        return _known_from(TensorHandle(encode(values, dtype), dtype), source)
+        toward_zero = rounding not in (None, interpreter._ir.ROUNDING_MODE.RTNE)
+        return _known_from(TensorHandle(encode(values, dtype, toward_zero=toward_zero), dtype), source)
     numpy_type = interpreter._get_np_dtype(dtype)
     if values.dtype.kind != "f":
         return _known_from(TensorHandle(values.astype(numpy_type), dtype), source)
     made = to_integer(values, numpy_type)
-    if getattr(source, "_known", False):  # an instruction has an answer where it does not fit, the compiler has none
+    if source.known:  # an instruction has an answer where it does not fit, the compiler has none
         made = undefined(made, made.astype(values.dtype) != np.trunc(values))
     return TensorHandle(made, dtype)
 
 
-for _name in ("si_to_fp", "ui_to_fp", "fp_to_si", "fp_to_ui", "fp_ext", "fp_trunc", "int_cast"):
+for _name in ("si_to_fp", "ui_to_fp", "fp_to_si", "fp_to_ui", "fp_ext", "fp_trunc", "fp_to_fp", "int_cast"):
     METHODS[f"create_{_name}"] = _converted
 
 
-@method
-def create_fp_to_fp(self: Any, source: Any, target: Any, rounding: Any) -> Any:
-    """Between floating types, toward zero where the kernel says so."""
-    if "fp8e4b15" in (target.scalar.name, source.dtype.scalar.name):
-        raise unsupported("fp8e4b15")
-    toward_zero = rounding is not None and rounding != interpreter._ir.ROUNDING_MODE.RTNE
-    return TensorHandle(encode(_numbers(source), target.scalar, toward_zero=toward_zero), target.scalar)
-
-
-def _float_constant(get: Callable[..., Any]) -> Callable[..., Any]:
-    def constant(self: Any, value: Any) -> Any:
-        handle = get(self, value)
-        handle._known = True
-        return handle
-
-    return constant
-
-
-for _name in ("fp16", "fp32", "fp64"):
-    METHODS[f"get_{_name}"] = _float_constant(getattr(interpreter.InterpreterBuilder, f"get_{_name}"))
-
-
-def _constant(name: str) -> Callable[..., Any]:
-    dtype = tl.bfloat16 if name == "bf16" else getattr(tl, {"fp8e5": "float8e5", "fp8e4nv": "float8e4nv"}[name])
-    return lambda self, value: TensorHandle(encode(np.array([value], dtype=np.float32), dtype), dtype)
-
-
-for _name in ("bf16", "fp8e5", "fp8e4nv"):
-    METHODS[f"get_{_name}"] = _constant(_name)
-
-
-def _whole_constant(bits: int, kind: str) -> Callable[..., Any]:
-    """A whole number as a constant of so many bits: what does not fit is cut off, as the compiler does."""
-    dtype, numpy_type = getattr(tl, f"{kind}{bits}"), np.dtype(f"{kind}{bits}")
+def _constant(dtype: Any) -> Callable[..., Any]:
+    """A number of the kernel's text: of a whole one what does not fit is cut off, as the compiler does."""
+    bits, numpy_type = dtype.primitive_bitwidth, interpreter._get_np_dtype(dtype)
 
     def get(self: Any, value: Any) -> Any:
-        number = int(value) & ((1 << bits) - 1)
-        handle = TensorHandle(np.array([number], dtype=f"u{bits // 8}").view(numpy_type), dtype)
-        handle._known = True
+        if dtype.is_floating():
+            data = encode(np.array([value], np.float32 if is_packed(dtype) else np.float64), dtype)
+        else:
+            data = np.array([int(value) & ((1 << bits) - 1)], dtype=f"u{bits // 8}").view(numpy_type)
+        handle = TensorHandle(data, dtype)
+        handle.known = True
         return handle
 
     return get
 
 
-for _bits in (8, 16, 32, 64):
-    for _kind in ("int", "uint"):
-        METHODS[f"get_{_kind}{_bits}"] = _whole_constant(_bits, _kind)
+for _dtype in (
+    *(tl.float16, tl.float32, tl.float64, tl.bfloat16, tl.float8e5, tl.float8e4nv),
+    *(tl.int8, tl.int16, tl.int32, tl.int64, tl.uint8, tl.uint16, tl.uint32, tl.uint64),
+):
+    METHODS[f"get_{_dtype.name}"] = _constant(_dtype)
 
 
 @method
 def get_all_ones_value(self: Any, dtype: Any) -> Any:
     """All bits set."""
-    numpy_type = interpreter._get_np_dtype(dtype)
-    ones = np.ones(1, dtype=bool) if numpy_type == np.bool_ else ~np.zeros(1, dtype=numpy_type)
-    return TensorHandle(ones, dtype.scalar)
+    return TensorHandle(np.array([-1]).astype(interpreter._get_np_dtype(dtype)), dtype.scalar)
 
 
 @method
 def create_splat(self: Any, target: Any, arg: Any) -> Any:
     """A scalar in every element of a block."""
-    data = np.empty(target.shape, dtype=arg.data.dtype)
-    data.fill(arg.data.item())
-    return _laid_out(TensorHandle(data, arg.dtype.scalar), arg, lambda scalar: np.broadcast_to(scalar, data.shape))
+    sizes = _whole(target.shape)
+
+    def whole(scalar: Any) -> Any:
+        if isinstance(scalar, PerProgram):
+            return np.broadcast_to(scalar.reshape((1,) * len(sizes)), sizes)
+        return np.full(sizes, scalar.item(), scalar.dtype)
+
+    return _laid_out(arg, whole)
 
 
 def _whole(numbers: Any) -> tuple[int, ...]:
@@ -413,8 +376,8 @@ def _whole(numbers: Any) -> tuple[int, ...]:
 def create_reshape(self: Any, arg: Any, shape: Any, allow_reorder: Any = False, *_: Any) -> Any:
     """The same elements in other sizes, in the same order unless the compiler may choose one: then even where the sizes stay, or only
     sizes of 1 come or go, it changes (seen on sm_90: from the layout of a product to that of a store)."""
-    data, sizes = in_another(arg.data) if allow_reorder and left_open(ELEMENTS) else arg.data, _whole(shape)
-    return _laid_out(TensorHandle(data.reshape(sizes), arg.dtype.scalar), arg, lambda tile: tile.reshape(sizes))
+    reordered, sizes = allow_reorder and left_open(ELEMENTS), _whole(shape)
+    return _laid_out(arg, lambda tile: (in_another(tile) if reordered else tile).reshape(sizes))
 
 
 @method
@@ -424,26 +387,14 @@ def create_cat(self: Any, lhs: Any, rhs: Any) -> Any:
     return TensorHandle(in_another(both).reshape(both.shape) if left_open(ELEMENTS) else both, lhs.dtype.scalar)
 
 
-@method
-def create_trans(self: Any, arg: Any, order: Any) -> Any:
-    """The axes in another order."""
-    made = TensorHandle(np.transpose(arg.data, _whole(order)), arg.dtype.scalar)
-    return _laid_out(made, arg, lambda tile: np.transpose(tile, _whole(order)))
+def _moving(change: Callable[[Any, Any], Any]) -> Callable[..., Any]:
+    """The elements of a tile in other places, by the one argument that says where."""
+    return lambda self, arg, where: _laid_out(arg, lambda tile: change(tile, where))
 
 
-@method
-def create_broadcast(self: Any, arg: Any, shape: Any) -> Any:
-    """Repeated along axes of one element."""
-    made = TensorHandle(np.broadcast_to(arg.data, _whole(shape)), arg.dtype.scalar)
-    return _laid_out(made, arg, lambda tile: np.broadcast_to(tile, _whole(shape)))
-
-
-@method
-def create_expand_dims(self: Any, arg: Any, axis: int) -> Any:
-    """One more axis, of one element."""
-    shape = arg.data.shape
-    sizes = (*shape[:axis], 1, *shape[axis:])
-    return _laid_out(TensorHandle(arg.data.reshape(sizes), arg.dtype.scalar), arg, lambda tile: tile.reshape(sizes))
+METHODS["create_trans"] = _moving(lambda tile, order: np.transpose(tile, _whole(order)))
+METHODS["create_broadcast"] = _moving(lambda tile, shape: np.broadcast_to(tile, _whole(shape)))
+METHODS["create_expand_dims"] = _moving(lambda tile, at: tile.reshape((*tile.shape[:at], 1, *tile.shape[at:])))
 
 
 def _summed(product: np.ndarray, other: np.ndarray) -> np.ndarray:
@@ -463,7 +414,7 @@ def create_dot(self: Any, a: Any, b: Any, d: Any, precision: Any, imprecise: Any
         wide = np.float64 if deep else np.float32
         product = np.matmul(a.data.astype(wide), b.data.astype(wide)).astype(np.int32)
         made = TensorHandle(_summed(product, d.data), tl.int32)
-        made._product = True
+        made.is_product = True
         return made
     left, right = _numbers(a), _numbers(b)
     if left.dtype == np.float64:
@@ -471,19 +422,21 @@ def create_dot(self: Any, a: Any, b: Any, d: Any, precision: Any, imprecise: Any
     if a.dtype.scalar == tl.float32 and precision == interpreter._ir.INPUT_PRECISION.TF32:
         left, right = as_tf32(left), as_tf32(right)
     left, right = left.astype(np.float32, copy=False), right.astype(np.float32, copy=False)
+    total = _numbers(d)
     if a.dtype.scalar.is_fp8() and left_open(BITS):
-        total = _numbers(d).astype(np.float32)
-        for start in range(0, left.shape[-1], FP8_DEPTH):
-            end = start + FP8_DEPTH
-            total = sum_in_14_bits(total, left[..., start:end], right[..., start:end, :])
-        return _made(total, d.dtype)
-    if d.dtype.scalar != tl.float16:
-        return _made(np.matmul(left, right) + _numbers(d), d.dtype)
-    total = _numbers(d).astype(np.float16)
-    for start in range(0, left.shape[-1], DEPTH):
-        part = np.matmul(left[..., start : start + DEPTH], right[..., start : start + DEPTH, :])
-        total = (total.astype(np.float32) + part).astype(np.float16)
+        total, add, depth = total.astype(np.float32), sum_in_14_bits, FP8_DEPTH
+    elif d.dtype.scalar == tl.float16:
+        add, depth = _added_in_fp16, DEPTH
+    else:
+        return _made(np.matmul(left, right) + total, d.dtype)
+    for start in range(0, left.shape[-1], depth):
+        end = start + depth
+        total = add(total, left[..., start:end], right[..., start:end, :])
     return _made(total, d.dtype)
+
+
+def _added_in_fp16(total: np.ndarray, left: np.ndarray, right: np.ndarray) -> np.ndarray:
+    return (total.astype(np.float32) + np.matmul(left, right)).astype(np.float16)  # type: ignore[no-any-return]
 
 
 @method
@@ -491,9 +444,7 @@ def create_gather(self: Any, source: Any, indices: Any, axis: int) -> Any:
     """One element for each index; for an index outside the tile what no kernel can rely on, as it is on a GPU."""
     inside = (indices.data >= 0) & (indices.data < source.data.shape[axis])
     taken = np.take_along_axis(source.data, np.where(inside, indices.data, indices.data.dtype.type(0)), axis=axis)
-    if not inside.all():
-        taken[~inside] = poison(taken.dtype)
-    return TensorHandle(taken, source.dtype.scalar)
+    return TensorHandle(undefined(taken, ~inside), source.dtype.scalar)
 
 
 @method
@@ -509,30 +460,23 @@ def create_histogram(self: Any, data: Any, bins: int, mask: Any = None) -> Any:
 
 # as in a kernel that was compiled without TRITON_DEBUG; nobody reads the log
 METHODS["create_print"] = METHODS["create_assert"] = silent
+# here a program is one thread, and no optimiser goes by a promise: whoever watches is told
+METHODS["create_barrier"] = lambda self: LaunchEvents.barrier()
+METHODS["create_assume"] = lambda self, condition: promises.assumed(condition)
 
 
 def _with_scope(atomic: Callable[..., Any]) -> Callable[..., Any]:
     def create(self: Any, *operands: Any) -> Any:
         self.scope = operands[-1]  # for whoever follows the accesses: Triton's interpreter leaves it out
-        return atomic(self, *operands)
+        # its native functions take some arrays as they lie in memory
+        whole = [TensorHandle(one.data.copy(), one.dtype) if isinstance(one, TensorHandle) else one for one in operands]
+        return atomic(self, *whole)
 
     return create
 
 
 for _name in ("create_atomic_rmw", "create_atomic_cas"):
     METHODS[_name] = _with_scope(getattr(interpreter.InterpreterBuilder, _name))
-
-
-@method
-def create_barrier(self: Any) -> None:
-    """Threads of a program wait for each other: here there is one, and whoever follows its accesses is told."""
-    LaunchEvents.barrier()
-
-
-@method
-def create_assume(self: Any, condition: Any) -> None:
-    """Nothing, but that a promise to the optimiser has to be kept."""
-    promises.assumed(condition)
 
 
 @method
@@ -558,6 +502,7 @@ def _missing(self: Any, name: str) -> Any:
 def install() -> None:
     """Corrects the interpreter's builder, once a process."""
     builder = interpreter.InterpreterBuilder
+    TensorHandle.known, TensorHandle.rounded, TensorHandle.is_product = False, None, False
     for name, function in METHODS.items():
         setattr(builder, name, function)
     builder.__getattr__ = _missing

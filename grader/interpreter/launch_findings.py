@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from operator import itemgetter
 from typing import Any
 
 from grader.interpreter.areas import Area, index_at
@@ -24,8 +25,7 @@ class Findings:
         self.path = path
         self.at: Place | None = None
         self.moment = (0, 0)
-        self._moments: dict[tuple[Any, ...], tuple[int, int]] = {}
-        self._found: dict[tuple[Any, ...], dict[str, Any]] = {}
+        self._found: dict[tuple[Any, ...], tuple[tuple[int, int], dict[str, Any]]] = {}  # with its moment
         self._doubtful: dict[str, dict[tuple[Any, ...], dict[str, Any]]] = {}
 
     def __len__(self) -> int:
@@ -33,23 +33,21 @@ class Findings:
 
     def listed(self) -> list[dict[str, Any]]:
         """As JSON, at most MAX_FINDINGS, in the order of their moments."""
-        keys = sorted(self._found, key=self._moments.__getitem__)
-        return [self._found[key] for key in keys[:MAX_FINDINGS]]
+        return [finding for _, finding in sorted(self._found.values(), key=itemgetter(0))[:MAX_FINDINGS]]
 
     def last_tensor(self) -> str:
         """The tensor of the newest finding; "" where it has none."""
-        return list(self._found.values())[-1].get("tensor") or ""
+        return list(self._found.values())[-1][1].get("tensor") or ""
 
     def settle(self, tensor: str) -> None:
         """What was in doubt about a tensor holds, and costs more than what is known already."""
-        certain = self._doubtful.pop(tensor, {})
-        self._found = {**certain, **self._found}
-        self._moments |= dict.fromkeys(certain, (-1, 0))
+        doubtful = self._doubtful.pop(tensor, {})
+        certain = {key: ((-1, 0), self._found.get(key, ((), one))[1]) for key, one in doubtful.items()}
+        self._found = {**certain, **self._found, **certain}
 
     def join(self, others: Findings) -> None:
         """What was found of other accesses of the launch, too."""
-        for key, finding in others._found.items():
-            self.moment = others._moments[key]
+        for key, (self.moment, finding) in others._found.items():
             self._keep(key, finding)
 
     def here(self) -> Place:
@@ -72,15 +70,16 @@ class Findings:
 
     def _keep(self, key: tuple[Any, ...], finding: dict[str, Any]) -> None:
         if key in self._found:
-            lanes = self._found[key]["lanes"] + finding["lanes"]
-            if self.moment < self._moments[key]:
-                self._found[key], self._moments[key] = finding, self.moment
-            self._found[key]["lanes"] = lanes
+            moment, known = self._found[key]
+            earliest = finding if self.moment < moment else known
+            lanes = known["lanes"] + finding["lanes"]
+            self._found[key] = min(moment, self.moment), {**earliest, "lanes": lanes}
             return
         if len(self._found) >= MAX_FINDINGS and finding.get("differs"):  # what costs points is not crowded out
-            self._found.pop(next((known for known, one in self._found.items() if not one.get("differs")), None), None)
+            harmless = (known for known, (_, one) in self._found.items() if not one.get("differs"))
+            self._found.pop(next(harmless, None), None)
         if len(self._found) < MAX_FINDINGS:
-            self._found[key], self._moments[key] = finding, self.moment
+            self._found[key] = self.moment, finding
 
     def place(
         self,
@@ -97,18 +96,9 @@ class Findings:
         """Adds what is wrong with an element of a tensor; nothing where it is between its elements."""
         if not area.valid[element]:
             return
-        index = index_at(element - area.offset, area)
-        self.add(
+        place = {"tensor": area.name, "index": index_at(element - area.offset, area), "programs": list(programs)}
+        key, finding = (
             (fault, kind, area.name, more.get("differs")),
-            {
-                "kind": kind,
-                "fault": fault,
-                "tensor": area.name,
-                "index": index,
-                "programs": list(programs),
-                "lanes": 1,
-                **more,
-            },
-            at,
-            area.name if doubtful else None,
+            {"kind": kind, "fault": fault, **place, "lanes": 1, **more},
         )
+        self.add(key, finding, at, area.name if doubtful else None)

@@ -58,7 +58,7 @@ def interpret_one(
             return answer
         if answer:
             again = replace(launch, started=time.process_time())
-            theirs, blobs_there = _one_after_the_other(again, together.stores)
+            theirs, blobs_there = _one_after_the_other(again, together.log.stores(together.areas))
             if "error" not in theirs:
                 return answer[0], [*answer[1], blobs_there[-1]]
         if together.out_of_time:
@@ -97,7 +97,7 @@ class _Attempt:
             area.place(window)
         given = {
             **{name: program_loop.number(value) for name, value in request["scalars"].items()},
-            **{area.name: program_loop.pointer(area.kind, area.base) for area in placed},
+            **{area.name: program_loop.pointer(area.type, area.base) for area in placed},
             **constants(request["constants"]),
         }
         self.arguments = {name: given[name] for name in names}

@@ -52,11 +52,13 @@ def _number(x: np.ndarray) -> np.ndarray:
     return x.astype(np.int32).view(np.float32)
 
 
+_power = approximated(lambda exponent, base: np.power(base, exponent))  # exact where the base is a power of two
+
 FLOAT: dict[str, Callable[..., Any]] = {
     "rint": np.rint, "nearbyint": np.rint, "round": _half_away, "trunc": np.trunc, "floor": np.floor,
     "ceil": lambda x: np.ceil(flushed(x)),
     "abs": np.abs, "fabs": np.abs, "sqrt": np.sqrt, "exp": np.exp, "exp2": np.exp2, "log": np.log, "log2": np.log2,
-    "pow": np.power, "fmin": np.fmin, "fmax": np.fmax, "min": np.minimum, "max": np.maximum, "copysign": np.copysign,
+    "pow": lambda x, y: _power(y, x), "fmin": np.fmin, "fmax": np.fmax, "min": np.minimum, "max": np.maximum, "copysign": np.copysign,
     "log10": np.log10, "log1p": np.log1p, "expm1": np.expm1, "sin": np.sin, "cos": np.cos, "tan": np.tan,
     "cbrt": approximated(np.cbrt), "hypot": approximated(np.hypot), "fast_expf": approximated(np.exp), "fast_logf": approximated(np.log),
     "fmod": np.fmod, "sqrt_rn": np.sqrt,

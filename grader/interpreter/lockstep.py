@@ -31,7 +31,7 @@ from grader.interpreter.areas import Area, area_of
 from grader.interpreter.launch_findings import Place
 from grader.interpreter.memory_access import is_misaligned
 from grader.interpreter.memory_check import MemoryCheck, is_index
-from grader.interpreter.native_memory import NativeMemory, line_in, taken
+from grader.interpreter.native_memory import NativeMemory, taken
 from grader.interpreter.per_program import MOST_ELEMENTS, Diverged, NeedsOneByOne, PerProgram, programs_of, stacked
 from grader.interpreter.program_loop import tell_grid
 from grader.interpreter.races import ADDS, SEVERAL, count_additions
@@ -84,7 +84,7 @@ def _peak_memory() -> int:
 def _run(function: Any, arguments: Mapping[str, Any], indices: np.ndarray, check: Lockstep) -> None:
     """One batch. indices: [3, programs]."""
     interpreter.interpreter_builder.grid_idx = tuple(PerProgram(axis[:, None]) for axis in indices)
-    before, check.together, log, noted = check.writes, indices.shape[1], check.log.mark(), len(check.stores)
+    before, check.together, log = check.writes, indices.shape[1], check.log.mark()
     found = deepcopy(check.found)
     check.numbers = np.ravel_multi_index(tuple(indices), interpreter.interpreter_builder.grid_dim)
     if check.contributions:
@@ -99,7 +99,6 @@ def _run(function: Any, arguments: Mapping[str, Any], indices: np.ndarray, check
         check.found = found
         if check.writes > before:  # which is left out when it is judged
             check.log.dispute("programs that part after they stored")
-            del check.stores[noted:]
         values, group = np.unique(parting.values, return_inverse=True)
         for number in range(len(values)):
             _run(function, arguments, indices[:, group == number], check)
@@ -184,13 +183,28 @@ class Log:
                 found[program].append((one, row))
         return found
 
+    def stores(self, areas: Sequence[Area]) -> list[list[Any]] | None:
+        """What recording.py notes of each store or addition; None where not all of them are kept."""
+        found = []
+        for program, accesses in self.by_program().items():
+            for one, row in accesses:
+                if one.pointers is not None and one.mask is not None and one.mask[row].any():
+                    active = one.pointers[row][one.mask[row]]
+                    area, _ = area_of(active, areas)
+                    assert area is not None  # else the launch would not have gone on
+                    reached = area.offsets(active) // area.width - area.offset
+                    op = f"atomic {one.adding[0].name}".lower() if one.adding else "store"
+                    place = [area.number, int(reached.min()), int(reached.max()), len(reached)]
+                    found.append([program, op, one.place[0], *place])
+        return found if self._room >= 0 else None
+
 
 class Lockstep(MemoryCheck):
     """Follows one launch of batches. Raises NeedsOneByOne at the first access that would have to be judged before the next.
 
     together: how many programs are in the batch that runs; numbers: which along the grid. writes: stores and atomics so far.
-    divergences: of the batch, so far; partings: how many there may be. stores: of each program what recording.py notes of one.
-    log: what may have to be judged at the end. moment: how many accesses were logged or judged so far.
+    divergences: of the batch, so far; partings: how many there may be. log: what may have to be judged at the end. moment: how many
+    accesses were logged or judged so far.
     """
 
     def __init__(self, *launch: Any) -> None:
@@ -198,16 +212,14 @@ class Lockstep(MemoryCheck):
         self.writes = self.divergences = self.moment = self.together = 0
         self.partings = MAX_DIVERGENCES
         self.numbers = np.zeros(0, dtype=np.int64)
-        self.stores: list[list[Any]] = []
         self.log = Log()
 
     def replacements(self) -> list[tuple[Any, str, Any]]:
-        """As MemoryCheck's, with the builder's methods that ask for the number of a program or for one number."""
+        """As MemoryCheck's, with the builder's method that asks for the number of a program, and Triton's question for one number."""
         builder = interpreter.InterpreterBuilder
         return [
             *super().replacements(),
             (builder, "create_get_program_id", _program_id),
-            (builder, "create_splat", _splat(builder.create_splat)),
             (tl.core.tensor, "__bool__", _is_truthy(tl.core.tensor.__bool__)),
         ]
 
@@ -239,17 +251,6 @@ class Lockstep(MemoryCheck):
             raise NeedsOneByOne("a misaligned access")
         inside = (between and area.dense and width == area.width) or bool(area.good(active, width).all())
         return area, area.offsets(active) // area.width, inside
-
-    def note(self, op: str, area: Area, elements: np.ndarray, mask: np.ndarray) -> None:
-        """A store of each program of the batch that has active lanes."""
-        lanes = np.count_nonzero(mask.reshape(len(mask), -1), axis=1)
-        some, line, elements = lanes > 0, line_in(self.found.path), elements - area.offset
-        first = np.concatenate([[0], np.cumsum(lanes[some])[:-1]])
-        ends = np.minimum.reduceat(elements, first).tolist(), np.maximum.reduceat(elements, first).tolist()
-        for program, lowest, highest, count in zip(
-            self.numbers[some].tolist(), *ends, lanes[some].tolist(), strict=True
-        ):
-            self.stores.append([program, op, line, area.number, lowest, highest, count])
 
 
 class _LockstepMemory(NativeMemory):
@@ -303,19 +304,19 @@ class _LockstepMemory(NativeMemory):
         return self._load(real, mask & ~stray, other, dtype, stray)
 
     def store(self, pointers: Any, values: Any, mask: Any) -> None:
-        self._write("store", pointers, values, mask)
+        self._write(pointers, values, mask)
 
     def atomic_rmw(self, operation: Any, pointers: Any, values: Any, mask: Any, order: Any) -> Any:
         as_bits = operation.name == "FADD" and values.dtype.kind != "f"  # bfloat16, which NumPy does not have
         if operation.name not in ADDS or as_bits or self._within_a_program():
             raise NeedsOneByOne("an atomic that does not add, or not to what other programs add to")
-        self._write(f"atomic {operation.name}".lower(), pointers, values, mask, operation, order)
+        self._write(pointers, values, mask, operation, order)
         return _UnknownAnswer(values.itemsize)
 
     def atomic_cas(self, pointers: Any, expected: Any, values: Any, order: Any) -> Any:
         raise NeedsOneByOne("an exchange")
 
-    def _write(self, name: str, pointers: Any, values: Any, mask: Any, *adding: Any) -> None:
+    def _write(self, pointers: Any, values: Any, mask: Any, *adding: Any) -> None:
         """What every program of the batch stores, or adds by the operation and in the order of `adding`."""
         check, log, shape = self._check, self._check.log, np.shape(pointers)
         check.writes += 1
@@ -329,7 +330,6 @@ class _LockstepMemory(NativeMemory):
         check.keep(pointers, mask, values, adding)
         added = values[mask] if adding or check.contributions else None
         self._claim(area, elements, inside, added if adding else None)
-        check.note(name, area, elements, mask)
         if check.contributions:
             numbers = np.repeat(check.numbers, np.count_nonzero(mask.reshape(len(mask), -1), axis=1))
             if not inside:
@@ -338,11 +338,12 @@ class _LockstepMemory(NativeMemory):
             check.contributions.write(area, elements, added, numbers, adds=bool(adding))
         if log.disputed:
             return
+        stored = area.buffer.view(values.dtype)
         if not adding:
-            self._memory.store(pointers + np.uint64(area.shift), values, mask)
+            stored[elements] = values[mask]
             return
         with np.errstate(over="ignore", invalid="ignore"):  # an fp16 sum past 65504 becomes infinite, as on a GPU
-            np.add.at(area.buffer[: area.size].view(values.dtype), elements, values[mask])
+            np.add.at(stored, elements, values[mask])
 
     def _claim(self, area: Area, elements: np.ndarray, inside: bool, added: np.ndarray | None) -> None:
         """Keeps who writes the elements of a tensor, and that it is disputed where somebody else did. added: None where they are stored."""
@@ -392,13 +393,3 @@ def _program_id(self: Any, axis: int) -> Any:
 def _is_truthy(original: Any) -> Any:
     """Triton asks by this whether it was given a tensor; conditions of the kernel ask control_flow."""
     return lambda tensor: True if isinstance(tensor.handle.data, PerProgram) else original(tensor)
-
-
-def _splat(original: Any) -> Any:
-    def create_splat(self: Any, target: Any, scalar: Any) -> Any:
-        if not isinstance(scalar.data, PerProgram):
-            return original(self, target, scalar)
-        ones = scalar.data.reshape((1,) * len(target.shape))
-        return TensorHandle(np.broadcast_to(ones, target.shape), scalar.dtype.scalar)
-
-    return create_splat

@@ -10,6 +10,7 @@ builder, is not planned and always goes the whole way.
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Callable
 from typing import Any
 
@@ -27,9 +28,6 @@ MAX_PLANS = 4096
 Plan = Callable[..., Any]
 """A function of an operation's tensors, in the order of its arguments."""
 
-_kinds: dict[tuple[Any, ...], int] = {}
-"""Types by what makes them equal, as small numbers."""
-
 
 class _Unplannable(Exception):
     """Arguments or a result that no plan can be made for."""
@@ -44,7 +42,7 @@ class _Tracing:
     def __init__(self, builder: Any, operands: list[Any]) -> None:
         self._builder, self._operands = builder, operands
         self._values = [tensor.handle for tensor in operands]
-        self._names = [f"t{number}.handle" for number in range(len(operands))]
+        self._names = {id(value): f"t{number}.handle" for number, value in enumerate(self._values)}
         self._scope: dict[str, Any] = {"tensor": tl.core.tensor, "builder": builder}
         self._lines: list[str] = []
         self.sees_values = False
@@ -61,7 +59,7 @@ class _Tracing:
             if made is None or all(isinstance(one, HANDLES) for one in values):
                 names = [f"v{len(self._values) + part}" for part in range(len(values))]
                 self._values += values
-                self._names += names
+                self._names.update(zip(map(id, values), names, strict=True))
                 self._lines.append(f"{', '.join(names)} = builder.{name}({', '.join(given)})")
             else:
                 self.sees_values = True  # what it made would be a constant of the plan
@@ -80,11 +78,8 @@ class _Tracing:
         return name
 
     def _name(self, handle: Any) -> str:
-        for value, name in zip(reversed(self._values), reversed(self._names), strict=True):
-            if value is handle:
-                return name
-        self.sees_values = True  # made without the builder
-        return ""
+        self.sees_values |= id(handle) not in self._names  # made without the builder
+        return self._names.get(id(handle), "")
 
     def plan(self, result: Any) -> Plan:
         """The plan by which `result` was made. Raises _Unplannable."""
@@ -107,35 +102,25 @@ class _Tracing:
         return f"tensor({handle}, {self._text(result.type)})"
 
 
-class _Operation:
-    """A builtin of the language, and its plans by what decides them; None where there can be none."""
-
-    def __init__(self, function: Callable[..., Any], semantic: Any) -> None:
-        self.function, self.semantic = function, semantic
-        self.plans: dict[Any, Plan | None] = {}
-
-    def first(self, key: Any, operands: list[Any], arguments: tuple[Any, ...], options: dict[str, Any]) -> Any:
-        """Goes the whole way, and keeps the plan."""
-        builder = self.semantic.builder
-        self.semantic.builder = _Tracing.current = tracing = _Tracing(builder, operands)
-        try:
-            result = self.function(*arguments, **options, _semantic=self.semantic)
-        finally:
-            self.semantic.builder, _Tracing.current = builder, None
-        # one value twice: which is meant then, cannot be seen
-        one_value_twice = len({id(tensor.handle) for tensor in operands}) < len(operands)
-        if len(self.plans) < MAX_PLANS and not one_value_twice:
-            try:
-                self.plans[key] = tracing.plan(result)
-            except _Unplannable:
-                self.plans[key] = None
-        return result
-
-
 def planned(function: Callable[..., Any], semantic: Any) -> Callable[..., Any]:
     """`function`, a builtin of the language, with `semantic`, by plans where there can be one."""
-    operation = _Operation(function, semantic)
-    plans = operation.plans
+    plans: dict[Any, Plan | None] = {}
+
+    def first(key: Any, operands: list[Any], arguments: tuple[Any, ...], options: dict[str, Any]) -> Any:
+        """Goes the whole way, and keeps the plan, None where there can be none."""
+        builder = semantic.builder
+        semantic.builder = _Tracing.current = tracing = _Tracing(builder, operands)
+        try:
+            result = function(*arguments, **options, _semantic=semantic)
+        finally:
+            semantic.builder, _Tracing.current = builder, None
+        # one value twice: which is meant then, cannot be seen
+        one_value_twice = len({id(tensor.handle) for tensor in operands}) < len(operands)
+        if len(plans) < MAX_PLANS and not one_value_twice:
+            plans[key] = None
+            with contextlib.suppress(_Unplannable):
+                plans[key] = tracing.plan(result)
+        return result
 
     def call(*arguments: Any, **options: Any) -> Any:
         options.pop("_semantic", None)
@@ -150,7 +135,7 @@ def planned(function: Callable[..., Any], semantic: Any) -> Callable[..., Any]:
             except _Unplannable:
                 pass
             except KeyError:
-                return operation.first(key, operands, arguments, options)
+                return first(key, operands, arguments, options)
         return plan(*operands) if plan else function(*arguments, **options, _semantic=semantic)
 
     return call
@@ -161,7 +146,7 @@ def _key(argument: Any, operands: list[Any]) -> Any:
     kind = type(argument)
     if kind is tl.core.tensor:
         operands.append(argument)
-        return _number(argument.type)
+        return argument.type.name
     if kind is tl.core.constexpr:
         return kind, _key(argument.value, operands)
     if kind in PLAIN:
@@ -169,30 +154,11 @@ def _key(argument: Any, operands: list[Any]) -> Any:
     if kind is float:
         return kind, argument.hex()
     if kind is slice:
-        return kind, _key(argument.start, operands), _key(argument.stop, operands), _key(argument.step, operands)
+        return kind, _key((argument.start, argument.stop, argument.step), operands)
     if kind in (tuple, list, tl.tuple):
         return kind, *[_key(one, operands) for one in argument]
     if isinstance(argument, tl.core.dtype):
-        return kind, _number(argument)
-    raise _Unplannable
-
-
-def _number(kind: Any) -> int:
-    """A small number for a type, the same for equal types, kept with it."""
-    state: dict[str, Any] = kind.__dict__
-    number = state.get("plan_number")
-    if number is None:
-        number = state["plan_number"] = _kinds.setdefault(_described(kind), len(_kinds))
-    return number  # type: ignore[no-any-return]
-
-
-def _described(kind: Any) -> tuple[Any, ...]:
-    if isinstance(kind, tl.core.block_type):
-        return "block", _number(kind.element_ty), *[int(getattr(size, "value", size)) for size in kind.shape]
-    if isinstance(kind, tl.core.pointer_type):
-        return "pointer", _number(kind.element_ty), kind.address_space, kind.const
-    if type(kind) is tl.core.dtype:
-        return "number", kind.name
+        return kind, argument.name
     raise _Unplannable
 
 

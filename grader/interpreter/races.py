@@ -164,20 +164,11 @@ class Races:
         area.operation[elements] = np.where((before == 0) | (before == number), number, -1)
         return ((before != 0) & (before != number)) | operation.endswith((*EXCHANGES, WITHIN_A_PROGRAM))
 
-    def _race(
-        self,
-        fault: str,
-        access: MemoryAccess,
-        element: int,
-        programs: tuple[int, ...],
-        *,
-        differs: bool,
-        doubtful: bool,
-    ) -> None:
+    def _race(self, fault: str, access: MemoryAccess, element: int, programs: tuple[int, ...], **how: bool) -> None:
         """An element of two programs, or of more (`programs` is empty then).
 
         A lane that was meant for beyond the end of a row lies in the next row: `dimension` and `meant` say which end it
-        passed and where it was to go.
+        passed and where it was to go. how: `differs` and `doubtful`, as for `Findings`.
         """
         area, kind = access.area, access.kind
         offsets = (access.pointers - np.uint64(area.base)).view(np.int64) // area.width
@@ -190,7 +181,7 @@ class Races:
                 lane = tuple(np.argwhere(beyond)[0])
                 where = {"dimension": dimension, "meant": [int(index[lane]) for index in along]}
                 break
-        self.found.place(fault, kind, area, element, programs, doubtful=doubtful, differs=differs, **where)
+        self.found.place(fault, kind, area, element, programs, **how, **where)
 
 
 def _pair(other: int, program: int) -> tuple[int, ...]:

@@ -8,7 +8,6 @@ another one the order is left open (orders.py).
 
 from __future__ import annotations
 
-import contextlib
 import math
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -35,29 +34,34 @@ def _as_given(value: Any, results: Sequence[Any]) -> Any:
     return tuple(results) if isinstance(value, (tuple, list, tl.tuple)) else results[0]
 
 
-def _array(value: Any, dtype: Any, shape: tuple[int, ...]) -> np.ndarray:
-    """What a combining function returned, in the type and shape that it must have."""
-    data = value.handle.data if isinstance(value, tl.core.tensor) else np.asarray(plain(value))
-    data = data.astype(interpreter._get_np_dtype(dtype), copy=False)
-    return np.broadcast_to(data.reshape(shape if data.size == math.prod(shape) else (1,) * len(shape)), shape)
+def _applied(function: Any, arrays: Sequence[np.ndarray], dtypes: Sequence[Any]) -> list[tuple[np.ndarray, Any]]:
+    """What a function makes of tensors of one shape, with the type of each, None for a constant; element by element where it branches on
+    its values."""
+    try:
+        values = listed(function(*map(_tensor, arrays, dtypes)))
+    except BlockCondition:
+        shape = arrays[0].shape
+        each = [_applied(function, [one[at].reshape(()) for one in arrays], dtypes) for at in np.ndindex(*shape)]
+        return [
+            (np.stack([data.reshape(-1)[0] for data, _ in column]).reshape(shape), column[0][1])
+            for column in zip(*each, strict=True)
+        ]
+    return [
+        (one.handle.data, one.dtype) if isinstance(one, tl.core.tensor) else (np.asarray(plain(one)), None)
+        for one in values
+    ]
 
 
 def _combined(
     combine: Any, left: Sequence[np.ndarray], right: Sequence[np.ndarray], dtypes: Sequence[Any]
 ) -> list[np.ndarray]:
-    """One call of the combining function on slices; element by element where it branches on its values."""
-    shape = left[0].shape
-    try:
-        operands = [_tensor(data, dtype) for data, dtype in zip((*left, *right), (*dtypes, *dtypes), strict=True)]
-        result = listed(combine(*operands))
-    except BlockCondition:
-        results = [np.empty(shape, dtype=data.dtype) for data in left]
-        for at in np.ndindex(*shape):
-            parts = _combined(combine, [d[at].reshape(()) for d in left], [d[at].reshape(()) for d in right], dtypes)
-            for whole, part in zip(results, parts, strict=True):
-                whole[at] = part.reshape(-1)[0]
-        return results
-    return [_array(value, dtype, shape) for value, dtype in zip(result, dtypes, strict=True)]
+    """What a combining function makes of slices, in the types and the shape that it must have."""
+    shape, made = left[0].shape, _applied(combine, (*left, *right), (*dtypes, *dtypes))
+    typed = [
+        one.astype(interpreter._get_np_dtype(dtype), copy=False) for (one, _), dtype in zip(made, dtypes, strict=True)
+    ]
+    ones = (1,) * len(shape)
+    return [np.broadcast_to(one.reshape(shape if one.size == math.prod(shape) else ones), shape) for one in typed]
 
 
 def reduce(input: Any, axis: Any, combine_fn: Any, keep_dims: Any = False, **_: Any) -> Any:
@@ -89,7 +93,7 @@ def _known_reduction(combine: Any, arrays: list[np.ndarray], dtypes: list[Any], 
         return None
     if combine is standard._sum_combine and array.dtype != np.float16 and array.dtype != np.bool_:
         return [np.sum(array, axis=axis, dtype=array.dtype)]
-    if array.dtype.kind == "f" and np.isnan(array).any():  # which are left out of extremes
+    if array.dtype.kind == "f" and anywhere(np.isnan(array)):  # which are left out of extremes
         return None
     for extreme, find in ((standard._elementwise_max, np.max), (standard._elementwise_min, np.min)):
         if combine is extreme:
@@ -202,32 +206,22 @@ def map_elementwise(scalar_fn: Any, *args: Any, pack: Any = 1, **_: Any) -> Any:
     dtypes, shape = [arg.dtype for arg in args], arrays[0].shape
     lanes = [array.reshape(-1) for array in arrays]
     order = another(len(lanes[0])) if pack > 1 and left_open(PACKS) else np.arange(len(lanes[0]))
-    lanes = [np.take(lane, order) for lane in lanes]
-    calls = [np.arange(len(lanes[0])).reshape(-1, pack)]  # one on all elements; one by one where it branches on them
-    with contextlib.suppress(BlockCondition):
-        return _mapped(scalar_fn, lanes, dtypes, calls, np.argsort(order), shape)
-    return _mapped(scalar_fn, lanes, dtypes, list(calls[0][:, None]), np.argsort(order), shape)
+    packs = len(order) // pack
+    given = [np.take(lane, order).reshape(packs, pack)[:, at] for lane in lanes for at in range(pack)]
+    if packs == 1:
+        given = [one[0] for one in given]
+    single: list[bool] = []
 
+    def function(*scalars: Any) -> Any:
+        result = scalar_fn(*scalars)
+        single.append(isinstance(result, tl.core.tensor))
+        return result
 
-def _mapped(
-    scalar_fn: Any, lanes: list[Any], dtypes: list[Any], calls: list[Any], back: np.ndarray, shape: tuple[int, ...]
-) -> Any:
-    """The function called for some packs of elements at a time, and what it returns at their places. calls: int [packs, elements of one]
-    of each call."""
-    parts = []
-    for packs in calls:
-        given = [(lane[at], dtype) for lane, dtype in zip(lanes, dtypes, strict=True) for at in packs.T]
-        result = scalar_fn(*(_tensor(data[0] if len(data) == 1 else data, dtype) for data, dtype in given))
-        parts.append(listed(result))
-    results, pack = [], calls[0].shape[1]
-    for first in range(0, len(parts[0]), pack):
-        dtype = parts[0][first].dtype.scalar
-        whole = [
-            np.stack(
-                [np.broadcast_to(one.handle.data.reshape(-1), len(packs)) for one in part[first : first + pack]], axis=1
-            )
-            for part, packs in zip(parts, calls, strict=True)
-        ]
-        together = np.concatenate(whole).reshape(-1)[back]
+    made = _applied(function, given, [dtype for dtype in dtypes for _ in range(pack)])
+    results, back = [], np.argsort(order)
+    for first in range(0, len(made), pack):
+        dtype = made[first][1].scalar
+        columns = [np.broadcast_to(one.reshape(-1), packs) for one, _ in made[first : first + pack]]
+        together = np.stack(columns, axis=1).reshape(-1)[back]
         results.append(_tensor(together.astype(interpreter._get_np_dtype(dtype)).reshape(shape), dtype))
-    return _as_given(result, results)
+    return results[0] if single[-1] else tuple(results)

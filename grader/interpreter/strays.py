@@ -57,16 +57,12 @@ def report(
             alike = np.flatnonzero(faults == fault).tolist()
             earliest = min(alike, key=lambda one: moments[form[one]])
             name, dimension = FAULTS[min(fault, BEYOND)], fault - BEYOND if fault >= BEYOND else None
-            finding = {
-                "kind": kind,
-                "fault": name,
-                "tensor": area.name,
+            place = {
                 "index": [int(at[earliest]) for at in index],
                 "dimension": dimension,
-                "lanes": int(lanes[rows[alike]].sum()),
                 "offset": int(offset[earliest]),
-                "steps": steps_of(offsets[form[0]]),
-                "misled": misled,
             }
+            extent = {"lanes": int(lanes[rows[alike]].sum()), "steps": steps_of(offsets[form[0]])}
+            finding = {"kind": kind, "fault": name, "tensor": area.name, **place, **extent, "misled": misled}
             found.moment = moments[form[earliest]]
             found.add((name, kind, area.name, dimension), finding, here)

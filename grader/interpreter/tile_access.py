@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Container, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 import numpy as np
@@ -21,16 +21,11 @@ ROW_ALIGNMENT = 16
 PACKED_OPERATIONS: dict[str, Callable[..., Any]] = {"FADD": np.add, "MAX": np.fmax, "MIN": np.fmin}
 
 
-def _tile(
-    base: Any,
-    tile: Sequence[int],
-    shape: Sequence[Any],
-    offsets: Sequence[Any],
-    strides: Sequence[Any],
-    checked: Container[int],
-) -> tuple[Any, Any]:
-    """Addresses of a tile, which know what they were made of, and whether each lies inside along the dimensions that are checked."""
-    width = max(1, base.get_element_ty().primitive_bitwidth // 8)
+def _tile(block: Any, offsets: Sequence[Any], checked: Iterable[int]) -> tuple[Any, Any]:
+    """Addresses of the tile of a block pointer or descriptor that begins there, which know what they were made of, and whether each lies
+    inside along the dimensions that are checked."""
+    base, tile, strides = block.base, block.block_shape, block.strides
+    width, checked = max(1, base.get_element_ty().primitive_bitwidth // 8), {dim % len(tile) for dim in checked}
     addresses, inside = np.broadcast_to(base.data, tile), np.ones(tuple(tile), dtype=bool)
     for dim, size in enumerate(tile):
         axis = [1] * len(tile)
@@ -39,20 +34,14 @@ def _tile(
         stride = strides[dim].data.reshape(-1)[0].astype(np.int64)
         addresses = addresses + (width * index * stride).astype(np.uint64)
         if dim in checked:
-            inside = inside & (index >= 0) & (index < shape[dim].data.reshape(-1)[0])
+            inside = inside & (index >= 0) & (index < block.shape[dim].data.reshape(-1)[0])
     handle = TensorHandle(addresses, base.dtype.scalar)
     handle._tile = (base, tile, offsets, strides)
     return handle, TensorHandle(inside, tl.int1)
 
 
-def _block_pointer_tile(pointer: Any, boundary_check: Sequence[int]) -> tuple[Any, Any]:
-    tile = pointer.block_shape
-    checked = {dim % len(tile) for dim in boundary_check}
-    return _tile(pointer.base, tile, pointer.shape, pointer.offsets, pointer.strides, checked)
-
-
 def _descriptor_tile(desc: Any, offsets: Sequence[Any]) -> tuple[Any, Any]:
-    return _tile(desc.base, desc.block_shape, desc.shape, offsets, desc.strides, range(len(desc.block_shape)))
+    return _tile(desc, offsets, range(len(desc.block_shape)))
 
 
 def _refused(found: str) -> LaunchEnded:
@@ -104,7 +93,7 @@ def _filler(element: Any, shape: tuple[int, ...], padding: Any) -> Any:
 @method
 def create_tensor_pointer_load(self: Any, pointer: Any, boundary_check: Any, padding: Any, *policy: Any) -> Any:
     """Loads a block; what lies outside is zero, or NaN when asked for."""
-    addresses, inside = _block_pointer_tile(pointer, boundary_check)
+    addresses, inside = _tile(pointer, pointer.offsets, boundary_check)
     other = _filler(addresses.get_element_ty(), inside.data.shape, padding)
     return self.create_masked_load(addresses, inside, other, *policy)
 
@@ -112,7 +101,7 @@ def create_tensor_pointer_load(self: Any, pointer: Any, boundary_check: Any, pad
 @method
 def create_tensor_pointer_store(self: Any, pointer: Any, value: Any, boundary_check: Any, *policy: Any) -> Any:
     """Stores the part of a block that lies inside."""
-    addresses, inside = _block_pointer_tile(pointer, boundary_check)
+    addresses, inside = _tile(pointer, pointer.offsets, boundary_check)
     return self.create_masked_store(addresses, value, inside, *policy)
 
 

@@ -10,6 +10,8 @@ from grader.model import KernelSource, MemoryFinding
 from grader.parsing import function_named, nodes, parse
 
 CALL = re.compile(r"\b(tl\.(?:load|store|atomic_\w+|\w*descriptor\w*)|\w+\.(?:load|store|gather|scatter))\s*\(")
+MASK_AT = {"load": 1, "store": 2, "atomic": 2}
+"""The place of a mask among an access's arguments."""
 
 
 def call_at(source: KernelSource, finding: MemoryFinding) -> str:
@@ -25,15 +27,15 @@ def call_at(source: KernelSource, finding: MemoryFinding) -> str:
 
 def has_mask(source: KernelSource, finding: MemoryFinding) -> bool:
     """Whether each load, store or atomic of the finding's kind in its line is given a mask."""
-    place = {"load": 1, "store": 2, "atomic": 2}[finding.kind]
-    calls = [
-        call
-        for call in _calls_in(parse(source.module), finding.line)
-        if isinstance(call.func, ast.Attribute) and finding.kind in call.func.attr
-    ]
-    return bool(calls) and all(
-        len(call.args) > place or any(word.arg == "mask" for word in call.keywords) for call in calls
-    )
+    calls = _calls_in(parse(source.module), finding.line)
+    given = [is_masked(call) for call in calls if finding.kind in getattr(call.func, "attr", "")]
+    return bool(given) and all(given)
+
+
+def is_masked(call: ast.Call) -> bool:
+    """Whether a call is given a mask by name, or is a load, store or atomic and given one by position."""
+    kind, count = getattr(call.func, "attr", "").partition("_")[0], len(call.args)
+    return count > MASK_AT.get(kind, count) or any(word.arg == "mask" for word in call.keywords)
 
 
 def goes_by(source: KernelSource, finding: MemoryFinding) -> str:
@@ -98,11 +100,9 @@ def through_helper(source: KernelSource, finding: MemoryFinding, function: str) 
 
 
 def masks_anything(source: KernelSource, function: str) -> bool:
-    """Whether any access in a function of the module has a mask, or may have one by position."""
-    calls = list(nodes(function_named(parse(source.module), function), ast.Call))
-    return any(word.arg == "mask" for call in calls for word in call.keywords) or any(
-        len(call.args) > 1 for call in calls if ast.unparse(call.func) == "tl.load"
-    )
+    """Whether any access in a function of the module has a mask."""
+    calls = nodes(function_named(parse(source.module), function), ast.Call)
+    return any(map(is_masked, calls))
 
 
 def function_at(source: KernelSource, line: int) -> str:

@@ -204,17 +204,15 @@ def compare(y: torch.Tensor, reference: Reference, explained: NaNSources | None 
     norm = float(torch.linalg.norm(reference.y))
     frobenius = float(torch.linalg.norm(error)) / norm if norm > 0 else float(torch.linalg.norm(error))
     worst = float((error / reference.bound).nan_to_num(torch.inf).max())
-    if not bool(wrong.any()):
-        if frobenius <= reference.frobenius:
-            return Finding(True, "", worst=worst, frobenius=frobenius)
-        return Finding(
-            False,
+    message = ""
+    if bool(wrong.any()):
+        message = _describe(y, reference, wrong, explained or NaNSources())
+    elif not frobenius <= reference.frobenius:
+        message = (
             f"every element is within its bound, but together they are too far off (relative error {frobenius:.1e}, "
-            f"allowed {reference.frobenius:.1e}); accumulate in fp32 or int32 and round once",
-            worst=worst,
-            frobenius=frobenius,
+            f"allowed {reference.frobenius:.1e}); accumulate in fp32 or int32 and round once"
         )
-    return Finding(False, _describe(y, reference, wrong, explained or NaNSources()), worst=worst, frobenius=frobenius)
+    return Finding(not message, message, worst=worst, frobenius=frobenius)
 
 
 def _describe(y: torch.Tensor, reference: Reference, wrong: torch.Tensor, explained: NaNSources) -> str:

@@ -4,20 +4,9 @@ a promise that is not kept."""
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
-
-import torch
 
 from grader.interpreter.finding_text import PROMISES, promise
-from grader.judging.access_text import (
-    assumed,
-    call_at,
-    goes_by,
-    has_mask,
-    mask_stands_still,
-    masks_anything,
-    through_helper,
-)
+from grader.judging import access_text as text
 from grader.labs import Launchable
 from grader.model import KernelSource, MemoryFinding, Outcome, Problem
 
@@ -26,6 +15,15 @@ NOUNS = {1: ("element",), 2: ("row", "column"), 3: ("block", "row", "column")}
 MAX_SENTENCES = 6
 Said = dict[tuple[object, ...], tuple[MemoryFinding, list[str]]]
 """By line and fault, the finding that is told and the cases in which it was made."""
+OUTSIDE = {"outside", "past", "gap", "beyond"}
+EXPLAINED = {
+    "beyond": {"past"},
+    "gap": {"outside"},
+    "race": OUTSIDE,
+    "mixed": OUTSIDE,
+    "lanes": {"race", "mixed", *OUTSIDE},
+}
+"""By fault, those that explain it."""
 WORST_FIRST = ("wild", "outside", "past", "gap", "beyond", "race", "mixed", "lanes", "thread", "unwritten", *PROMISES)
 
 
@@ -65,7 +63,8 @@ def sentences(
         count = len(set(cases))
         where = f"in `{cases[0]}`" + (f" and {count - 1} more" if count > 1 else "")
         why = (stray or {}).get(finding.line or 0, "")
-        texts.append(f"{_sentence(kernel, source, problems[cases[0]], finding, function, why, right=right)} ({where})")
+        said = _Access(kernel, source, problems[cases[0]], finding, why, right=right).sentence(function)
+        texts.append(f"{said} ({where})")
     return tuple(texts)
 
 
@@ -78,19 +77,30 @@ def _causes(found: Said) -> Said:
     faults: dict[tuple[object, ...], set[str]] = {}
     for finding, _ in found.values():
         faults.setdefault((finding.line, finding.kind, finding.tensor), set()).add(finding.fault)
-    outside = {"outside", "past", "gap", "beyond"}
-    explained = {
-        "beyond": {"past"},
-        "gap": {"outside"},
-        "race": outside,
-        "mixed": outside,
-        "lanes": {"race", "mixed", *outside},
-    }
     return {
         key: (finding, cases)
         for key, (finding, cases) in found.items()
-        if not explained.get(finding.fault, set()) & faults[finding.line, finding.kind, finding.tensor]
+        if not EXPLAINED.get(finding.fault, set()) & faults[finding.line, finding.kind, finding.tensor]
     }
+
+
+UNLIKE_INDEX = ": what is read there is not an index, so everything computed from it is wrong"
+FAR = 1 << 28
+"""Farther than any tensor of a case reaches: as many elements as the number that stands for an index from outside leads away, which
+a multiplication in int32 may have made smaller."""
+OTHERS = {
+    "thread": (
+        "which another thread of the same program also stores or loads, perhaps later",
+        "put tl.debug_barrier() between, or store each element once",
+    ),
+    "thread load": (
+        "which another thread of the same program stores, perhaps later",
+        "put tl.debug_barrier() between the two, or use what was stored instead of loading it",
+    ),
+    "mixed": ("to which other programs add", "their order is undefined"),
+    "unwritten": ("which is still uninitialised: Y is zeroed only where a config has SPLIT_K > 1", ""),
+}
+"""Of faults that are told in one way, what is wrong with the element, and what to do about it."""
 
 
 def _order(kernel: Launchable, finding: MemoryFinding) -> tuple[bool, bool, int, bool, int]:
@@ -104,137 +114,6 @@ def _order(kernel: Launchable, finding: MemoryFinding) -> tuple[bool, bool, int,
     )
 
 
-def _sentence(
-    kernel: Launchable,
-    source: KernelSource,
-    problem: Problem,
-    finding: MemoryFinding,
-    function: str,
-    stray: str,
-    *,
-    right: bool,
-) -> str:
-    place = source.locate(finding.line or 0)
-    if finding.promise:
-        return f"{place}: {_promise(source, problem, finding)}"
-    verb, through = VERBS[finding.kind], through_helper(source, finding, function)
-    if through is not None:
-        line, helper = through
-        fact, _ = _fact(kernel, problem, finding)
-        step = f"check what {helper} is passed" if masks_anything(source, helper) else f"{helper} has no mask"
-        return f"{source.locate(line)}: {helper} {verb} {fact}; {step}"
-    called = f"; called in {source.locate(finding.callers[0])}" if finding.callers and not function else ""
-    meant = replace(finding, meant=()) if stray else finding  # a wrong place does not run over the end of a row
-    masked = has_mask(source, finding)
-    fact, step = _fact(kernel, problem, meant, masked=masked)
-    if right and _beside_index(kernel, finding):
-        fact = fact.removesuffix(UNLIKE_INDEX)
-        step = f"Y is right without it: {'let the mask leave out' if masked else 'mask'} what lies outside"
-    elif right and finding.kind == "load" and finding.fault == "past":
-        mask = "its mask allows that, but" if masked else "there is no mask, and"
-        step = f"{mask} Y is right without it: mask all that lies outside, or leave that load out"
-    else:
-        step = _step(kernel, source, finding, step, stray)
-    return f"{place}: {call_at(source, finding)} {verb} {'; '.join(filter(None, (fact, step)))}{called}"
-
-
-def _step(kernel: Launchable, source: KernelSource, finding: MemoryFinding, step: str, stray: str) -> str:
-    """What to do next; `step`: what the place outside suggests, which a mask, a block pointer or a wrong address may say better."""
-    if finding.fault == "beyond" and (limit := _limit(kernel, finding)) and mask_stands_still(source, finding, limit):
-        step = (
-            f"its mask compares the same numbers with {limit} in every iteration, although the pointers advance: "
-            f"compare them with what is left of {limit} in this iteration"
-        )
-    step = f"{stray}: fix that first" if stray and step else step
-    if "mask" in step and finding.fault in ("beyond", "past") and (kind := goes_by(source, finding)):
-        axes = ", and name in boundary_check every axis that may run past its end" if kind == "block pointer" else ""
-        return f"give the {kind} the tensor's own shape{axes}"
-    return step
-
-
-def _limit(kernel: Launchable, finding: MemoryFinding) -> str:
-    """The size of a tensor along the dimension whose end was passed, in the words of its contract; "" where there is none."""
-    sizes = next((p.sizes for p in kernel.parameters if p.name == finding.tensor), ())
-    return sizes[finding.dimension] if finding.dimension is not None and finding.dimension < len(sizes) else ""
-
-
-def _promise(source: KernelSource, problem: Problem, finding: MemoryFinding) -> str:
-    """What the compiler was told, and what is so instead."""
-    sizes = ", ".join(f"{size} = {problem.scalars[size]}" for size in ("M", "N", "K") if size in problem.scalars)
-    fact = promise(finding.fault, finding.offset or 0, finding.index, assumed(source, finding))
-    return f"{fact} ({sizes}); the compiler relies on it: promise only what holds for every size"
-
-
-def _fact(kernel: Launchable, problem: Problem, finding: MemoryFinding, *, masked: bool = False) -> tuple[str, str]:
-    """What was accessed that must not be, and what to do about it ("" where the fact says it). masked: the access has a mask."""
-    name = finding.tensor.removesuffix("_ptr")
-    before = f"{finding.misled.removesuffix('_ptr')} was read out of bounds, and the address comes from that value: fix that read first"
-    misled = finding.misled in _indices(kernel)
-    tensor = problem.tensors.get(finding.tensor)
-    if finding.fault == "wild" or tensor is None or len(finding.index) != tensor.dim():
-        return "an address outside every tensor", before if misled else "check its pointer arithmetic"
-    element = f"{name}[{', '.join(map(str, finding.index))}]"
-    if _beside_index(kernel, finding):
-        last = f"0 to {tensor.numel() - 1}" if tensor.numel() else "none"
-        return (
-            f"element {finding.index[0]} of {name}, which has {tensor.numel()} ({last}){UNLIKE_INDEX}",
-            f"check {'its mask, ' if masked else ''}how it is indexed and where the loop ends",
-        )
-    if finding.fault == "beyond" and finding.dimension in range(tensor.dim()):
-        return _unmasked(kernel, tensor, name, finding, finding.index, masked=masked)
-    if finding.fault in ("past", "gap", "outside", "beyond"):
-        if misled and abs(finding.offset or 0) >= FAR:
-            return f"far outside {name}", before
-        return _misplaced(tensor, name, finding, masked=masked)
-    if finding.fault in ("race", "lanes"):
-        return _race(kernel, tensor, name, finding, element, masked=masked)
-    if finding.fault == "thread":
-        does, step = (
-            ("stores", "put tl.debug_barrier() between the two, or use what was stored instead of loading it")
-            if finding.kind == "load"
-            else ("also stores or loads", "put tl.debug_barrier() between, or store each element once")
-        )
-        return f"{element}, which another thread of the same program {does}, perhaps later", step
-    if finding.fault == "mixed":
-        return f"{element}, to which other programs add", "their order is undefined"
-    return f"{element}, which is still uninitialised: Y is zeroed only where a config has SPLIT_K > 1", ""
-
-
-UNLIKE_INDEX = ": what is read there is not an index, so everything computed from it is wrong"
-FAR = 1 << 28
-"""Farther than any tensor of a case reaches: as many elements as the number that stands for an index from outside leads away, which
-a multiplication in int32 may have made smaller."""
-
-
-def _race(
-    kernel: Launchable, tensor: torch.Tensor, name: str, finding: MemoryFinding, element: str, *, masked: bool
-) -> tuple[str, str]:
-    """Two programs, or lanes of one store, at one element: by intent, by the wrong strides, or because a tile runs over the end of
-    a row into the next."""
-    pair = f" (programs {finding.programs[0]} and {finding.programs[1]})" if len(finding.programs) == 2 else ""
-    lanes = finding.fault == "lanes"
-    if finding.kind == "load":
-        return f"{element}, which another program writes{pair}", "their order is undefined"
-    if len(finding.meant) == tensor.dim() and finding.dimension in range(tensor.dim()):
-        fact, step = _unmasked(kernel, tensor, name, finding, finding.meant, masked=masked)
-        who = "which another element of the same tile is stored to" if lanes else "which another program writes"
-        return f"{fact}: it lands in {element}, {who}{pair}", step
-    fact = f"{element}, which another program writes too{pair}"
-    if lanes:
-        fact = f"{element}, to which the same call writes another number; which of them remains is undefined"
-    elif finding.kind == "atomic":
-        only = 'add with tl.atomic_add alone, without scope="cta", and do not use what it returns'
-        return f"{fact}; their order is undefined", only
-    if moves := _moves(tensor, name, finding):
-        return fact, f"the address is wrong: {moves}"
-    if lanes:
-        return fact, "store to each element once: mask the others, or reduce them to one value with tl.sum or tl.max"
-    if not finding.differs:
-        return f"{fact}, with the same number", "give each program tiles of its own"
-    adding = ", or add with tl.atomic_add" if kernel.split_k else ""
-    return fact, f"give each program its own tile{adding}"
-
-
 def _beside_index(kernel: Launchable, finding: MemoryFinding) -> bool:
     """Whether an access is outside a tensor whose numbers say where to go on."""
     return finding.out_of_bounds and finding.tensor in _indices(kernel)
@@ -245,104 +124,201 @@ def _indices(kernel: Launchable) -> list[str]:
     return [p.name for p in kernel.parameters if p.type == "*i32" and len(p.sizes) == 1]
 
 
-def _unmasked(
-    kernel: Launchable, tensor: torch.Tensor, name: str, finding: MemoryFinding, index: Sequence[int], *, masked: bool
-) -> tuple[str, str]:
-    """The tile is in its place and its end is not cut off. masked: there is a mask, which lets that through."""
-    d = finding.dimension or 0
-    if tensor.dim() == max(NOUNS):
-        return _beyond_blocks(tensor, name, index, d, masked=masked)
-    noun, size = _noun(tensor, d), tensor.shape[d]
-    limit = _limit(kernel, finding) or str(size)
-    packed = " (8 elements share a word: element i is in word i // 8)" if limit.endswith(" // 8") else ""
-    have = "none" if size == 0 else f"{size} {noun}{'s' if size != 1 else ''}"
-    exchanged_hint = _exchanged_hint(tensor, name, finding)
-    exchanged = "; if that is not intended, swap its strides" if exchanged_hint else ""
-    if _indices(kernel) and limit == "K":  # whole blocks, which an index names
-        return (
-            f"{noun} {index[d]} of {name}, which has {have}{exchanged_hint}",
-            f"{limit} is whole blocks, so the {noun} itself is wrong, and a mask would only hide it: check the block's index that it is "
-            f"made of{exchanged}",
-        )
-    end = (
-        f"its mask allows that: make it false for {noun}s from {limit} on"
-        if masked
-        else f"mask it to {noun}s below {limit}"
-    )
-    if exchanged_hint and masked:
-        end = f"swap its strides, or, if that is intended, make its mask false for {noun}s from {limit} on"
-        exchanged = ""
-    return f"{noun} {index[d]} of {name}, which has {have}{exchanged_hint}", f"{end}{packed}{exchanged}"
+class _Access:
+    """A finding, and what its sentence is made of. problem: of the case in which it was made; stray, right: as for `sentences`.
+
+    masked: whether the access has a mask, which lets through what is wrong. limit: the size of the tensor along the dimension whose end
+    was passed, in the words of its contract; "" where there is none. across: that the tile lies across the tensor, which may be meant or
+    be two strides exchanged. moves: by which strides the tile moves, where those are not the tensor's.
+    Methods that give two texts give what was accessed that must not be, and what to do about it ("" where the first one says it).
+    """
+
+    def __init__(
+        self,
+        kernel: Launchable,
+        source: KernelSource,
+        problem: Problem,
+        finding: MemoryFinding,
+        stray: str,
+        *,
+        right: bool,
+    ) -> None:
+        self.kernel, self.source, self.problem, self.finding = kernel, source, problem, finding
+        self.stray, self.right = stray, right
+        self.masked = not finding.promise and text.has_mask(source, finding)
+        self.name, tensor = finding.tensor.removesuffix("_ptr"), problem.tensors.get(finding.tensor)
+        self.shape, self.strides = ((), ()) if tensor is None else (tuple(tensor.shape), tensor.stride())
+        sizes = next((p.sizes for p in kernel.parameters if p.name == finding.tensor), ())
+        self.limit = sizes[finding.dimension] if finding.dimension in range(len(sizes)) else ""
+        steps, own, self.across, self.moves = tuple(map(abs, finding.steps)), self.strides, "", ""
+        if len(own) == 2 and steps == own[::-1] != own:
+            self.across = f" (the tile's rows run along {self.name}'s columns)"
+        elif steps and len(steps) == len(own) and sorted(steps) != sorted(own):
+            self.moves = f"its tile moves by {_listed(steps)}, but {self.name}'s strides are {_listed(own)}"
+
+    def sentence(self, function: str) -> str:
+        """function: the one that is being written, as for `sentences`."""
+        source, finding = self.source, self.finding
+        place = source.locate(finding.line or 0)
+        if finding.promise:
+            return f"{place}: {self._promise()}"
+        (fact, step), verb = self._fact(), VERBS[finding.kind]
+        if (through := text.through_helper(source, finding, function)) is not None:
+            line, helper = through
+            step = f"check what {helper} is passed" if text.masks_anything(source, helper) else f"{helper} has no mask"
+            return f"{source.locate(line)}: {helper} {verb} {fact}; {step}"
+        called = f"; called in {source.locate(finding.callers[0])}" if finding.callers and not function else ""
+        if self.right and _beside_index(self.kernel, finding):
+            fact = fact.removesuffix(UNLIKE_INDEX)
+            step = f"Y is right without it: {'let the mask leave out' if self.masked else 'mask'} what lies outside"
+        elif self.right and finding.kind == "load" and finding.fault == "past":
+            mask = "its mask allows that, but" if self.masked else "there is no mask, and"
+            step = f"{mask} Y is right without it: mask all that lies outside, or leave that load out"
+        else:
+            step = self._step(step)
+        return f"{place}: {text.call_at(source, finding)} {verb} {'; '.join(filter(None, (fact, step)))}{called}"
+
+    def _noun(self, d: int) -> str:
+        """What sentences call an index along a dimension."""
+        return NOUNS.get(len(self.shape), ("index",) * len(self.shape))[d]
+
+    def _step(self, step: str) -> str:
+        """What to do next; `step`: what the place outside suggests, which a mask, a block pointer or a wrong address may say better."""
+        finding, limit = self.finding, self.limit
+        if finding.fault == "beyond" and limit and text.mask_stands_still(self.source, finding, limit):
+            step = (
+                f"its mask compares the same numbers with {limit} in every iteration, although the pointers advance: "
+                f"compare them with what is left of {limit} in this iteration"
+            )
+        step = f"{self.stray}: fix that first" if self.stray and step else step
+        if "mask" in step and finding.fault in ("beyond", "past") and (kind := text.goes_by(self.source, finding)):
+            axes = (
+                ", and name in boundary_check every axis that may run past its end" if kind == "block pointer" else ""
+            )
+            return f"give the {kind} the tensor's own shape{axes}"
+        return step
+
+    def _promise(self) -> str:
+        """What the compiler was told, and what is so instead."""
+        finding, scalars = self.finding, self.problem.scalars
+        sizes = ", ".join(f"{size} = {scalars[size]}" for size in ("M", "N", "K") if size in scalars)
+        fact = promise(finding.fault, finding.offset or 0, finding.index, text.assumed(self.source, finding))
+        return f"{fact} ({sizes}); the compiler relies on it: promise only what holds for every size"
+
+    def _fact(self) -> tuple[str, str]:
+        finding, name, fault = self.finding, self.name, self.finding.fault
+        before = f"{finding.misled.removesuffix('_ptr')} was read out of bounds, and the address comes from that value: fix that read first"
+        misled = finding.misled in _indices(self.kernel)
+        tensor = self.problem.tensors.get(finding.tensor)
+        if fault == "wild" or tensor is None or len(finding.index) != tensor.dim():
+            return "an address outside every tensor", before if misled else "check its pointer arithmetic"
+        if _beside_index(self.kernel, finding):
+            last = f"0 to {tensor.numel() - 1}" if tensor.numel() else "none"
+            return (
+                f"element {finding.index[0]} of {name}, which has {tensor.numel()} ({last}){UNLIKE_INDEX}",
+                f"check {'its mask, ' if self.masked else ''}how it is indexed and where the loop ends",
+            )
+        if fault == "beyond" and finding.dimension in range(tensor.dim()):
+            return self._unmasked(finding.index)
+        if fault in OUTSIDE:
+            if misled and abs(finding.offset or 0) >= FAR:
+                return f"far outside {name}", before
+            return self._misplaced()
+        element = f"{name}[{', '.join(map(str, finding.index))}]"
+        if fault in ("race", "lanes"):
+            return self._race(element)
+        fact, step = OTHERS["thread load" if (fault, finding.kind) == ("thread", "load") else fault]
+        return f"{element}, {fact}", step
+
+    def _race(self, element: str) -> tuple[str, str]:
+        """Two programs, or lanes of one store, at one element: by intent, by the wrong strides, or because a tile runs over the end of
+        a row into the next."""
+        finding, lanes = self.finding, self.finding.fault == "lanes"
+        pair = f" (programs {finding.programs[0]} and {finding.programs[1]})" if len(finding.programs) == 2 else ""
+        if finding.kind == "load":
+            return f"{element}, which another program writes{pair}", "their order is undefined"
+        runs_over = len(finding.meant) == len(self.shape) and finding.dimension in range(len(self.shape))
+        if runs_over and not self.stray:  # a wrong place does not run over the end of a row
+            fact, step = self._unmasked(finding.meant)
+            who = "which another element of the same tile is stored to" if lanes else "which another program writes"
+            return f"{fact}: it lands in {element}, {who}{pair}", step
+        fact = f"{element}, which another program writes too{pair}"
+        if lanes:
+            fact = f"{element}, to which the same call writes another number; which of them remains is undefined"
+        elif finding.kind == "atomic":
+            only = 'add with tl.atomic_add alone, without scope="cta", and do not use what it returns'
+            return f"{fact}; their order is undefined", only
+        if self.moves:
+            return fact, f"the address is wrong: {self.moves}"
+        if lanes:
+            return (
+                fact,
+                "store to each element once: mask the others, or reduce them to one value with tl.sum or tl.max",
+            )
+        if not finding.differs:
+            return f"{fact}, with the same number", "give each program tiles of its own"
+        adding = ", or add with tl.atomic_add" if self.kernel.split_k else ""
+        return fact, f"give each program its own tile{adding}"
+
+    def _unmasked(self, index: Sequence[int]) -> tuple[str, str]:
+        """The tile is in its place and its end is not cut off. index: what it reaches."""
+        d, name, across = self.finding.dimension or 0, self.name, self.across
+        noun, size = self._noun(d), self.shape[d]
+        limit = self.limit or str(size)
+        if len(self.shape) == max(NOUNS):
+            return self._beyond_blocks(index, d)
+        have = f"{size} {noun}{'s' if size != 1 else ''}" if size else "none"
+        fact = f"{noun} {index[d]} of {name}, which has {have}{across}"
+        packed = " (8 elements share a word: element i is in word i // 8)" if limit.endswith(" // 8") else ""
+        swap = "; if that is not intended, swap its strides" if across else ""
+        if _indices(self.kernel) and limit == "K":  # whole blocks, which an index names
+            return fact, (
+                f"{limit} is whole blocks, so the {noun} itself is wrong, and a mask would only hide it: check the block's index that "
+                f"it is made of{swap}"
+            )
+        if not self.masked:
+            return fact, f"mask it to {noun}s below {limit}{packed}{swap}"
+        if across:
+            return (
+                fact,
+                f"swap its strides, or, if that is intended, make its mask false for {noun}s from {limit} on{packed}",
+            )
+        return fact, f"its mask allows that: make it false for {noun}s from {limit} on{packed}"
+
+    def _beyond_blocks(self, index: Sequence[int], d: int) -> tuple[str, str]:
+        """A tile that goes past the last block of a tensor of blocks, or past the end of the block in which it begins."""
+        noun, size, of = self._noun(d), self.shape[d], f"a block of {self.name}" if d else self.name
+        fact = f"{noun} {index[d]} of {of}, which has {size or 'no'} {noun}{'s' if size != 1 else ''}"
+        if d:
+            return fact, "check where in its block the tile begins, and how large it is"
+        behind = "what lies beyond the last block of the block row"
+        return fact, f"its mask allows that: make it false for {behind}" if self.masked else f"mask {behind}"
+
+    def _misplaced(self) -> tuple[str, str]:
+        """The address is wrong: what was found, what the tensor's elements are, and by which strides the tile moves."""
+        finding, name, shape, strides = self.finding, self.name, self.shape, self.strides
+        offset, fault = finding.offset or 0, finding.fault
+        last = sum((n - 1) * stride for n, stride in zip(shape, strides, strict=True)) if all(shape) else -1
+        of = f"{name} ({' x '.join(map(str, shape))})" if len(shape) > 1 else name
+        elements = f"the last is {last}" if last >= 0 else "there is none"
+        beside = next((d for d, (i, n) in enumerate(zip(finding.index, shape, strict=True)) if not 0 <= i < n), None)
+        if fault == "past" and 0 <= offset <= last and beside is not None:  # the end of a row, not that of the tensor
+            fact = f"{self._noun(beside)} {finding.index[beside]} of {of}: the tile begins outside"
+            return fact, "check the tile's offset, the end of the loop and the grid"
+        if fault == "past":
+            side = "before the first" if offset < 0 else "past the last"
+            return (
+                f"{side} element of {of}: the tile begins outside, element {offset} is accessed and {elements}{self.across}",
+                f"check {'its strides, ' if self.across else ''}the tile's offset, the end of the loop and the grid",
+            )
+        between = f", which is between two rows (its strides are {_listed(strides)})"
+        fact = f"element {offset} of {of}{between if fault == 'gap' else f', of which {elements}'}"
+        if self.moves:
+            return f"{fact}; the address is wrong: {self.moves}", ""
+        if not self.masked and fault != "gap":
+            return fact, f"it has no mask: mask what lies outside {name}, or fix its offsets and strides"
+        return fact, "check its mask, its offsets and its strides"
 
 
-def _beyond_blocks(tensor: torch.Tensor, name: str, index: Sequence[int], d: int, *, masked: bool) -> tuple[str, str]:
-    """A tile that goes past the last block of a tensor of blocks, or past the end of the block in which it begins."""
-    noun, size = NOUNS[3][d], tensor.shape[d]
-    have = f"{size or 'no'} {noun}{'s' if size != 1 else ''}"
-    if d:
-        return (
-            f"{noun} {index[d]} of a block of {name}, which has {have}",
-            "check where in its block the tile begins, and how large it is",
-        )
-    behind = "what lies beyond the last block of the block row"
-    return f"{noun} {index[d]} of {name}, which has {have}", (
-        f"its mask allows that: make it false for {behind}" if masked else f"mask {behind}"
-    )
-
-
-def _misplaced(tensor: torch.Tensor, name: str, finding: MemoryFinding, *, masked: bool) -> tuple[str, str]:
-    """The address is wrong: what was found, what the tensor's elements are, and by which strides the tile moves."""
-    own = tuple(tensor.stride())
-    offset = finding.offset or 0
-    shape, strides = " x ".join(map(str, tensor.shape)), " and ".join(map(str, own))
-    last = sum((n - 1) * stride for n, stride in zip(tensor.shape, own, strict=True)) if tensor.numel() else -1
-    of = f"{name} ({shape})" if tensor.dim() > 1 else name
-    elements = f"the last is {last}" if last >= 0 else "there is none"
-    beside = next((d for d, (i, n) in enumerate(zip(finding.index, tensor.shape, strict=True)) if not 0 <= i < n), None)
-    if (
-        finding.fault == "past" and 0 <= offset <= last and beside is not None
-    ):  # the end of a row, not that of the tensor
-        fact = f"{_noun(tensor, beside)} {finding.index[beside]} of {of}: the tile begins outside"
-        return fact, "check the tile's offset, the end of the loop and the grid"
-    if finding.fault == "past":
-        side, exchanged_hint = (
-            "before the first" if offset < 0 else "past the last",
-            _exchanged_hint(tensor, name, finding),
-        )
-        return (
-            f"{side} element of {of}: the tile begins outside, element {offset} is accessed and {elements}{exchanged_hint}",
-            f"check {'its strides, ' if exchanged_hint else ''}the tile's offset, the end of the loop and the grid",
-        )
-    between = (
-        f", which is between two rows (its strides are {strides})"
-        if finding.fault == "gap"
-        else f", of which {elements}"
-    )
-    moves = _moves(tensor, name, finding)
-    if moves:
-        return f"element {offset} of {of}{between}; the address is wrong: {moves}", ""
-    if not masked and finding.fault != "gap":
-        return (
-            f"element {offset} of {of}{between}",
-            f"it has no mask: mask what lies outside {name}, or fix its offsets and strides",
-        )
-    return f"element {offset} of {of}{between}", "check its mask, its offsets and its strides"
-
-
-def _exchanged_hint(tensor: torch.Tensor, name: str, finding: MemoryFinding) -> str:
-    """That a tile lies across the tensor, which may be meant or be two strides exchanged."""
-    own, steps = list(tensor.stride()), [abs(step) for step in finding.steps]
-    return f" (the tile's rows run along {name}'s columns)" if tensor.dim() == 2 and steps == own[::-1] != own else ""
-
-
-def _moves(tensor: torch.Tensor, name: str, finding: MemoryFinding) -> str:
-    """By which strides the tile moves, where those are not the tensor's."""
-    own, steps = tensor.stride(), [abs(step) for step in finding.steps]
-    if not steps or len(steps) != tensor.dim() or sorted(steps) == sorted(own):
-        return ""
-    return f"its tile moves by {' and '.join(map(str, steps))}, but {name}'s strides are {' and '.join(map(str, own))}"
-
-
-def _noun(tensor: torch.Tensor, d: int) -> str:
-    """What sentences call an index along a dimension."""
-    return NOUNS.get(tensor.dim(), ("index",) * tensor.dim())[d]
+def _listed(numbers: Sequence[int]) -> str:
+    return " and ".join(map(str, numbers))

@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 from collections.abc import Sequence
 
+from grader.judging.access_text import is_masked
 from grader.model import KernelBundle, KernelSource, Outcome
 from grader.parsing import function_named, nodes, parse
 
@@ -39,10 +40,8 @@ def _zeroed(source: KernelSource) -> bool:
 def open_loads(source: KernelSource) -> list[int]:
     """The lines of loads that have a mask and no `other`."""
     calls = (node for node in nodes(parse(source.module), ast.Call) if ast.unparse(node.func) == "tl.load")
-    given = ((node.lineno, {word.arg for word in node.keywords}, len(node.args)) for node in calls)
-    return [
-        line for line, words, count in given if ("mask" in words or count > 1) and "other" not in words and count < 3
-    ]
+    masked = [call for call in calls if is_masked(call) and len(call.args) < 3]
+    return [call.lineno for call in masked if not any(word.arg == "other" for word in call.keywords)]
 
 
 def undefined(source: KernelSource, lines: Sequence[int], result: str) -> str:

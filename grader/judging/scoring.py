@@ -7,6 +7,7 @@ goes into a report, and it changes nothing in what is said about the other cases
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 from grader.judging.checking import Finding
 from grader.judging.correctness_tests import correctness_tests, memory_test
@@ -34,45 +35,22 @@ def refused(lab: Lab, refusal: Refusal, source: KernelSource | None = None, *, g
     """The report of a lab whose kernel was never run. source: None if it could not be read. gpu: whether speed is graded."""
     rubric = load_rubric()
     gradable = rubric.correctness + (rubric.speed if gpu else 0.0)
-    return LabReport(
-        lab.id,
-        lab.title,
-        refusal.status,
-        refusal.message,
-        (),
-        0.0,
-        rubric.correctness,
-        "not_graded",
-        0.0,
-        rubric.speed,
-        gradable,
-        source=source,
-        bonus=lab.bonus,
-    )
+    points = (0.0, rubric.correctness, "not_graded", 0.0, rubric.speed, gradable)
+    return LabReport(lab.id, lab.title, refusal.status, refusal.message, (), *points, source=source, bonus=lab.bonus)
 
 
 def score(lab: Lab, judged: Judged, rubric: Rubric, tiers: Tiers | None) -> LabReport:
     """The lab's report with its points."""
     cases, speed = correctness_tests(lab, judged), speed_tests(lab, judged)
-    status, message = _status(lab, judged, cases)
+    tests = (*_build_tests(lab, judged), *cases, memory_test(lab, judged), *speed)
+    points = (0.0, 0.0, _speed_status(judged, speed), 0.0, 0.0, 0.0)
     newest = max(judged.capabilities, default=None)
-    unscored = LabReport(
-        lab.id,
-        lab.title,
-        status,
-        message,
-        (*_build_tests(lab, judged), *cases, memory_test(lab, judged), *speed),
-        0.0,
-        0.0,
-        _speed_status(judged, speed),
-        0.0,
-        0.0,
-        0.0,
-        judged.bundle.configs,
-        facts_of(lab, judged.bundle, newest),
-        newest,
-        _error_maps(lab, judged.findings),
-        bonus=lab.bonus,
+    unscored = replace(
+        LabReport(lab.id, lab.title, *_status(lab, judged, cases), tests, *points, bonus=lab.bonus),
+        configs=judged.bundle.configs,
+        facts=facts_of(lab, judged.bundle, newest),
+        facts_capability=newest,
+        error_maps=_error_maps(lab, judged.findings),
     )
     return with_points(unscored, rubric, tiers if judged.samples is not None else None)
 
@@ -114,23 +92,11 @@ def _build_tests(lab: Lab, judged: Judged) -> list[TestResult]:
         reasons = blamed + [failure.message for failure in failures]
         if reasons:
             message += f"; {reasons[0]}"
-        status: TestStatus = (
-            "failed" if blamed else "skipped" if reasons else "passed"
-        )  # the compiler's own failures alone
-        tests.append(
-            TestResult(
-                f"build_sm{capability}",
-                "build",
-                status,
-                0.0,
-                0.0,
-                message,
-                metrics={
-                    "configs": len(judged.bundle.configs),
-                    "failed": len(broken | {config for config, _ in never}),
-                },
-            )
-        )
+        failed = len(broken | {config for config, _ in never})
+        metrics = {"configs": len(judged.bundle.configs), "failed": failed}
+        # skipped: for the compiler's own failures alone
+        status: TestStatus = "failed" if blamed else "skipped" if reasons else "passed"
+        tests.append(TestResult(f"build_sm{capability}", "build", status, 0.0, 0.0, message, metrics=metrics))
     return tests
 
 
@@ -150,8 +116,4 @@ def _status(lab: Lab, judged: Judged, cases: Sequence[TestResult]) -> tuple[LabS
     first = next((test.message for test in cases if test.name in public and test.status == "failed"), "")
     if "ran" in kinds or "unsupported" in kinds or not kinds:
         return "graded", ""
-    if "timeout" in kinds:
-        return "timeout", first
-    if "crash" in kinds:
-        return "crash", first
-    return "graded", first
+    return "timeout" if "timeout" in kinds else "crash" if "crash" in kinds else "graded", first

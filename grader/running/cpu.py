@@ -7,7 +7,6 @@ tensors, which is found, and whatever is found counts only of a launch that was 
 
 from __future__ import annotations
 
-import math
 import threading
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import closing
@@ -117,7 +116,7 @@ def interpret(
         with lock:
             public = [number for number in waiting if not kernel.hides(pairs[number][0])]
             if longest and public and not timeouts:
-                number = max(public, key=lambda number: _programs(bundle, pairs[number]))
+                number = max(public, key=lambda number: bundle.programs(*pairs[number]))
             elif waiting:
                 number = waiting[0]
             else:
@@ -178,12 +177,6 @@ def _seen(bundle: KernelBundle, pair: tuple[str, int]) -> object:
     if launch is None or pair in bundle.refused:
         return pair
     return pair[0], repr(sorted(bundle.configs[pair[1]].constants.items())), launch.grid, repr(launch.folded)
-
-
-def _programs(bundle: KernelBundle, pair: tuple[str, int]) -> int:
-    """How many programs a launch has; 0 for one that is refused."""
-    launch = bundle.launches.get(pair)
-    return math.prod(launch.grid) if launch else 0
 
 
 class _Launches:
@@ -290,7 +283,7 @@ class _Launches:
         if options.accesses:
             request["accesses"] = True
         elif options.record:
-            recorded = list(options.record(math.prod(launch.grid)))
+            recorded = list(options.record(self.bundle.programs(case, config)))
             request |= {"record": recorded, "enough": options.enough, "alone": options.alone}
         return request
 

@@ -9,9 +9,10 @@ import pwd
 import subprocess
 import sys
 import sysconfig
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from functools import cache
 from pathlib import Path
+from typing import Any
 
 from grader.sandbox.inside.places import GRADER, PRIVATE, SCRATCH, enclosing
 
@@ -108,9 +109,18 @@ def confinement(environment: Mapping[str, str]) -> list[str]:
     return [*arguments, *(part for name, value in environment.items() for part in ("--setenv", name, value))]
 
 
-def entry(bwrap: str | None) -> str:
-    """The file that a process in there begins with."""
-    return f"{GRADER if bwrap else PACKAGE}/sandbox/inside/entry.py"
+def started(
+    arguments: Sequence[str], bwrap: str | None, variables: Mapping[str, str], descriptor: int, **how: Any
+) -> subprocess.Popen[bytes]:
+    """A process that begins in `entry.py` with these arguments, in bubblewrap where there is one. descriptor: what it inherits; how: what
+    else Popen takes."""
+    command = [sys.executable, f"{GRADER if bwrap else PACKAGE}/sandbox/inside/entry.py", *arguments]
+    if bwrap:
+        command = [bwrap, *confinement(variables), "--", *command]
+    own = {} if bwrap else variables
+    return subprocess.Popen(
+        command, stdout=subprocess.DEVNULL, pass_fds=(descriptor,), env=own, start_new_session=True, **how
+    )
 
 
 def environment(interpret: bool, home: str) -> dict[str, str]:

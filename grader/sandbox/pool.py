@@ -14,7 +14,6 @@ import os
 import socket
 import struct
 import subprocess
-import sys
 import tempfile
 import threading
 from concurrent.futures import ThreadPoolExecutor
@@ -60,19 +59,10 @@ class WarmParent:
         self.proven = False
         variables = confinement.environment(interpret, places.SCRATCH if bwrap else tempfile.gettempdir())
         self.control, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
-        command = [sys.executable, confinement.entry(bwrap), "forking", str(theirs.fileno()), *IMPORTED[interpret]]
-        if bwrap:
-            command = [bwrap, *confinement.confinement(variables), "--", *command]
         self._errors = tempfile.TemporaryFile()  # noqa: SIM115
-        self._process = subprocess.Popen(
-            command,
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.DEVNULL,
-            stderr=self._errors,
-            pass_fds=(theirs.fileno(),),
-            cwd="/",
-            env={} if bwrap else variables,
-            start_new_session=True,
+        arguments, how = ("forking", str(theirs.fileno()), *IMPORTED[interpret]), {"stderr": self._errors, "cwd": "/"}
+        self._process = confinement.started(
+            arguments, bwrap, variables, theirs.fileno(), stdin=subprocess.DEVNULL, **how
         )
         theirs.close()
 

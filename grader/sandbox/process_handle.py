@@ -64,18 +64,14 @@ class ColdProcess:
         home = self._scratch.path if self._scratch else places.SCRATCH
         variables = confinement.environment(interpret, home)
         pipes = Pipes()
-        command = [sys.executable, confinement.entry(bwrap), "worker", str(pipes.theirs_out), confinement.OPERATIONS]
-        if bwrap:
-            command = [bwrap, *confinement.confinement(variables), "--", *command]
-        self._process = subprocess.Popen(
-            command,
+        self._process = confinement.started(
+            ("worker", str(pipes.theirs_out), confinement.OPERATIONS),
+            bwrap,
+            variables,
+            pipes.theirs_out,
             stdin=pipes.theirs_in,
-            stdout=subprocess.DEVNULL,
             stderr=subprocess.DEVNULL,
-            pass_fds=(pipes.theirs_out,),
             cwd=home if self._scratch else "/",
-            env={} if bwrap else variables,
-            start_new_session=True,
             user=user[0] if user else None,
             group=user[1] if user else None,
             extra_groups=[] if user else None,

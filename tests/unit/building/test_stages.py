@@ -51,7 +51,7 @@ def test_the_binary_is_that_of_tritons_own_loop(lab_id, capability, tmp_path):
     path.write_text(bundle.made.text, encoding="utf-8")
     os.utime(path, (0, 0))
     requests = [
-        compile_request("compile", lab, capability, config, bundle.launches[case, config.index])
+        compile_request("compile", lab.constants, capability, config, bundle.launches[case, config.index])
         for config, case in wanted
     ]
     asked = json.dumps({"path": str(path), "kernel": bundle.made.kernel, "requests": requests})
