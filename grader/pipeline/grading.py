@@ -20,7 +20,7 @@ import torch
 from grader.building import BinaryCache, BuildOptions, Scope, assignments, build, with_binaries
 from grader.diagnosis.explaining import Failure
 from grader.diagnosis.reasons import reasons
-from grader.judging.checking import Finding
+from grader.judging.checking import Finding, References, check
 from grader.judging.judge import Launched, Pair, Reinterpret, Terms, judge
 from grader.judging.judged import Reasons
 from grader.judging.rubric import load_rubric, load_tiers
@@ -277,17 +277,25 @@ def judge_on_cpu(built: BuiltKernel | LabReport, options: GradeOptions) -> LabRe
 
 
 def _interpreted(built: BuiltKernel | LabReport, options: GradeOptions, listen: Listener) -> Callable[[], LabReport]:
-    """Runs every launch now, and returns a function that judges them."""
+    """Runs every launch now, checks each while the others run, and returns a function that judges them."""
     if isinstance(built, LabReport):
         return lambda: built
     lab, how = built.lab, options.interpreting(options.cores)
     pairs = launch_pairs(lab, built.bundle, compiled=bool(built.bundle.working))
-    outcomes = built.interpret(pairs, how, _counter(lab, len(pairs), listen))
+    ran, references = _counter(lab, len(pairs), listen), References()
+    findings: dict[tuple[str, int], Finding] = {}
+
+    def checked(outcome: Outcome) -> None:
+        ran(outcome)
+        problem = built.problems[outcome.case]
+        findings[outcome.case, outcome.config] = check(lab, problem, outcome, built.bundle, references)
+
+    outcomes = built.interpret(pairs, how, checked)
     launched = Launched(lab, built.source, built.bundle, built.problems, outcomes, outcomes)
     terms = Terms(load_rubric(), None, options.capabilities, built.seed)
 
     def judged() -> LabReport:
-        report = lab_report(launched, terms, how)
+        report = lab_report(launched, terms, how, checked=[findings[pair] for pair in pairs])
         listen(Progress(lab.id, "score", points=report.points))
         return report
 
