@@ -17,7 +17,7 @@ from grader.labs.problems import make_problem
 from grader.labs.speed_step import ConfigFacts, Needs, SpeedStep, shown
 from grader.model import Case, KernelBundle, KernelSource, Refusal
 from grader.running.cpu import InterpretOptions, interpret
-from grader.traffic import Cache, Traffic, Uncounted, count_traffic, describe_case
+from grader.traffic import Cache, Traffic, count_traffic, describe_case
 
 BUILD_SECONDS = 60.0
 SEED = 20
@@ -66,7 +66,7 @@ class SpeedPath:
     source: KernelSource
     jobs: int
     _bundle: KernelBundle | None = None
-    _traffic: dict[tuple[str, int], Traffic | Uncounted] = field(default_factory=dict)
+    _traffic: dict[tuple[str, int], Traffic | Refusal] = field(default_factory=dict)
     _wrong: dict[int, str] = field(default_factory=dict)
 
     def check(self, step: SpeedStep) -> SpeedAnswer | Refusal:
@@ -162,14 +162,14 @@ class SpeedPath:
         if key not in self._traffic:
             small = describe_case(self.lab, self.source, step.small, self._options())
             self._traffic[key] = (
-                Uncounted(small.message)
+                small
                 if isinstance(small, Refusal)
                 else count_traffic(
                     self.lab, self.source, small, step.small, candidate.config.index, InterpretOptions(1)
                 )
             )
         traffic = self._traffic[key]
-        if isinstance(traffic, Uncounted):
+        if isinstance(traffic, Refusal):
             return candidate, traffic.message
         return replace(
             candidate, traffic=traffic, fetched=lambda resident, size: traffic.missed(Cache("", resident, size)).fetched

@@ -9,7 +9,7 @@ from grader.labs import all_labs
 from grader.model import LabReport, Refusal, Report
 from grader.reporting.pictures import prepare
 from grader.running.cpu import InterpretOptions
-from grader.traffic import Traffic, Uncounted, count_traffic, describe_case, tiled_case
+from grader.traffic import Traffic, count_traffic, describe_case, tiled_case
 
 JOBS = 2
 SECONDS = 5.0
@@ -33,7 +33,7 @@ def _right(lab: LabReport) -> bool:
     return known and lab.status == "graded" and all(test.status == "passed" for test in cases)
 
 
-def _count(report: LabReport) -> Traffic | Uncounted | Refusal:
+def _count(report: LabReport) -> Traffic | Refusal:
     lab, source = all_labs()[report.lab_id], report.source
     assert source is not None
     case = tiled_case(lab, report.configs[0])
