@@ -27,7 +27,7 @@ from grader.judging.rubric import load_rubric, load_tiers
 from grader.judging.rungs import standing
 from grader.judging.scoring import facts_of, refused
 from grader.labs import Lab
-from grader.labs.problems import make_problem
+from grader.labs.problems import Problems
 from grader.model import (
     Device,
     KernelBundle,
@@ -131,6 +131,11 @@ class GradeOptions:
         return InterpretOptions(cores, self.confined, self.case_seconds)
 
 
+Ran = dict[tuple[str, int], tuple[Outcome, Finding]]
+"""What each launch, (case, config), gave."""
+Heard = Callable[[Outcome, Finding], None]
+
+
 @dataclass(frozen=True)
 class BuiltKernel:
     """A lab's kernel as source text and as built, and the seed of its inputs."""
@@ -143,7 +148,7 @@ class BuiltKernel:
     @cached_property
     def problems(self) -> Mapping[str, Problem]:
         """The inputs of each case, by its name."""
-        return {case.name: make_problem(self.lab, case, self.seed) for case in self.lab.cases}
+        return Problems(self.lab, self.seed)
 
     def interpret(
         self,
@@ -153,6 +158,24 @@ class BuiltKernel:
     ) -> list[Outcome]:
         """Makes these launches, (case, config), on the interpreter."""
         return interpret(self.lab, self.source, self.bundle, self.problems, pairs, how, listen)
+
+    def run(self, pairs: Sequence[tuple[str, int]], how: InterpretOptions, listen: Heard) -> Ran:
+        """The same, each checked while others run."""
+        found, references = Ran(), References()
+
+        def checked(outcome: Outcome) -> None:
+            finding = check(self.lab, self.problems[outcome.case], outcome, self.bundle, references)
+            found[outcome.case, outcome.config] = outcome, finding
+            listen(outcome, finding)
+
+        self.interpret(pairs, how, checked)
+        return {pair: found[pair] for pair in pairs}
+
+    def scored(self, ran: Ran, capabilities: tuple[int, ...], how: InterpretOptions) -> LabReport:
+        """The report without a GPU. capabilities: those that it was built for. how: for further launches on the interpreter."""
+        outcomes, findings = [outcome for outcome, _ in ran.values()], [finding for _, finding in ran.values()]
+        launched = Launched(self.lab, self.source, self.bundle, self.problems, outcomes, outcomes)
+        return lab_report(launched, Terms(load_rubric(), None, capabilities, self.seed), how, checked=findings)
 
 
 def built_or_refused(
@@ -282,20 +305,11 @@ def _interpreted(built: BuiltKernel | LabReport, options: GradeOptions, listen: 
         return lambda: built
     lab, how = built.lab, options.interpreting(options.cores)
     pairs = launch_pairs(lab, built.bundle, compiled=bool(built.bundle.working))
-    ran, references = _counter(lab, len(pairs), listen), References()
-    findings: dict[tuple[str, int], Finding] = {}
-
-    def checked(outcome: Outcome) -> None:
-        ran(outcome)
-        problem = built.problems[outcome.case]
-        findings[outcome.case, outcome.config] = check(lab, problem, outcome, built.bundle, references)
-
-    outcomes = built.interpret(pairs, how, checked)
-    launched = Launched(lab, built.source, built.bundle, built.problems, outcomes, outcomes)
-    terms = Terms(load_rubric(), None, options.capabilities, built.seed)
+    count = _counter(lab, len(pairs), listen)
+    ran = built.run(pairs, how, lambda outcome, finding: count(outcome))
 
     def judged() -> LabReport:
-        report = lab_report(launched, terms, how, checked=[findings[pair] for pair in pairs])
+        report = built.scored(ran, options.capabilities, how)
         listen(Progress(lab.id, "score", points=report.points))
         return report
 
