@@ -38,24 +38,19 @@ class SpeedAnswer:
     wrong: str = ""
 
 
-@dataclass
-class Guess:
-    """A prediction: the number, and what was found when the question could first be answered."""
-
-    value: float
-    first: float | None = None
-
-    def compared(self, found: float, *, answered: bool) -> str:
-        """One sentence on what was predicted and found. answered: whether the kernel is the one that the question is about."""
-        if self.first is None and not answered:
-            return f"You predicted {shown(self.value)}; so far it is {shown(found)}."
-        if self.first is None:
-            self.first = found
-        if self.first != found:
-            return f"You predicted {shown(self.value)}. It was {shown(self.first)} at first, and is {shown(found)} now."
-        if math.isclose(self.value, found, rel_tol=0.01):
-            return f"You predicted {shown(self.value)}, and that is right: {shown(found)}."
-        return f"You predicted {shown(self.value)}; it is {shown(found)}."
+def compared(predicted: float, first: float | None, found: float, *, answered: bool) -> str:
+    """One sentence on what was predicted and found. first: what was found when the question could first be answered; answered: whether
+    the kernel is the one that the question is about."""
+    said = f"You predicted {shown(predicted)}"
+    if first is None and not answered:
+        return f"{said}; so far it is {shown(found)}."
+    if first not in (None, found):
+        return f"{said}. It was {shown(first)} at first, and is {shown(found)} now."
+    return (
+        f"{said}, and that is right: {shown(found)}."
+        if math.isclose(predicted, found, rel_tol=0.01)
+        else f"{said}; it is {shown(found)}."
+    )
 
 
 @dataclass
