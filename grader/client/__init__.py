@@ -87,22 +87,18 @@ class Client:
             "request": uuid.uuid4().hex,
         }
         upload |= {"profile": True} if profile else {}
-        found: dict[str, Any] = self._asked("POST", "/api/attempts", upload, attempts=3)
-        return found
+        return dict(self._asked("POST", "/api/attempts", upload, attempts=3))
 
     def attempts(self) -> list[dict[str, Any]]:
         """The last attempts, the newest first."""
-        found: list[dict[str, Any]] = self._asked("GET", "/api/attempts")
-        return found
+        return list(self._asked("GET", "/api/attempts"))
 
     def cancel(self, number: int) -> dict[str, Any]:
         """Takes an attempt out of the queue, or off its way."""
-        found: dict[str, Any] = self._asked("POST", f"/api/attempts/{number}/cancel")
-        return found
+        return dict(self._asked("POST", f"/api/attempts/{number}/cancel"))
 
     def board(self) -> dict[str, Any]:
-        found: dict[str, Any] = self._asked("GET", "/api/board")
-        return found
+        return dict(self._asked("GET", "/api/board"))
 
     def follow(self, number: int, listen: Callable[[str], None] = lambda words: None) -> dict[str, Any]:
         """Waits for an attempt's answer; `listen` hears where it stands. A server that comes back in time is waited for."""

@@ -17,6 +17,18 @@ def generator_for(seed: int, *names: str | int, device: torch.device | None = No
     return torch.Generator(device=device or torch.device("cpu")).manual_seed(state)
 
 
+class Problems(dict[str, Problem]):
+    """The inputs of a lab's cases by their names, each made when it is first asked for."""
+
+    def __init__(self, lab: Lab, seed: int) -> None:
+        super().__init__()
+        self._lab, self._seed = lab, seed
+
+    def __missing__(self, name: str) -> Problem:
+        self[name] = make_problem(self._lab, self._lab.case(name), self._seed)
+        return self[name]
+
+
 def make_problem(lab: Lab, case: Case, seed: int) -> Problem:
     """A correctness case's inputs, on the host."""
     return lab.problem(case, generator_for(seed, lab.id, case.name), torch.device("cpu"))

@@ -13,14 +13,14 @@ from functools import lru_cache
 from typing import Any
 
 from grader.labs import Lab
-from grader.model import KernelSource
+from grader.model import KernelSource, Refusal
 from grader.notebook.cells import NotYet, display, executed_kernel, lab_named, sentence
 from grader.notebook.predicting import plain
 from grader.reporting import memory_pictures, traffic_words
 from grader.reporting.compact import Remark
 from grader.reporting.pictures import Picture
 from grader.running.cpu import InterpretOptions
-from grader.traffic import GPUS, ORDERS, Order, Traffic, Uncounted, count_tiles, tiles_of
+from grader.traffic import GPUS, ORDERS, Order, Traffic, count_tiles, tiles_of
 
 SECONDS = 20.0
 LONG_K = 4096
@@ -139,7 +139,7 @@ def _own_order(traffic: Traffic, order: Swizzle) -> Order:
 @lru_cache(4)
 def _traffic(
     lab_id: str, source: KernelSource, sizes: Sizes | None, config: int, tiles: tuple[int, int], steps: int
-) -> Traffic | Uncounted:
+) -> Traffic | Refusal:
     options = InterpretOptions(1, case_seconds=SECONDS)
     return count_tiles(lab_named(lab_id), source, options, config=config, sizes=sizes, tiles=tiles, steps=steps)
 
@@ -149,7 +149,7 @@ def _counted(lab_id: str, sizes: Sizes | None, config: int, tiles: tuple[int, in
     if sizes is not None:
         sizes = _checked(lab, sizes)
     found = _traffic(lab_id, executed_kernel(lab), sizes, config, tiles, steps)
-    if isinstance(found, Uncounted):
+    if isinstance(found, Refusal):
         raise NotYet(sentence(found.message))
     return found
 

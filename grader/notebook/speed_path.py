@@ -17,7 +17,7 @@ from grader.labs.problems import make_problem
 from grader.labs.speed_step import ConfigFacts, Needs, SpeedStep, shown
 from grader.model import Case, KernelBundle, KernelSource, Refusal
 from grader.running.cpu import InterpretOptions, interpret
-from grader.traffic import Cache, Traffic, Uncounted, count_traffic, describe_case
+from grader.traffic import Cache, Traffic, count_traffic, describe_case
 
 BUILD_SECONDS = 60.0
 SEED = 20
@@ -38,24 +38,19 @@ class SpeedAnswer:
     wrong: str = ""
 
 
-@dataclass
-class Guess:
-    """A prediction: the number, and what was found when the question could first be answered."""
-
-    value: float
-    first: float | None = None
-
-    def compared(self, found: float, *, answered: bool) -> str:
-        """One sentence on what was predicted and found. answered: whether the kernel is the one that the question is about."""
-        if self.first is None and not answered:
-            return f"You predicted {shown(self.value)}; so far it is {shown(found)}."
-        if self.first is None:
-            self.first = found
-        if self.first != found:
-            return f"You predicted {shown(self.value)}. It was {shown(self.first)} at first, and is {shown(found)} now."
-        if math.isclose(self.value, found, rel_tol=0.01):
-            return f"You predicted {shown(self.value)}, and that is right: {shown(found)}."
-        return f"You predicted {shown(self.value)}; it is {shown(found)}."
+def compared(predicted: float, first: float | None, found: float, *, answered: bool) -> str:
+    """One sentence on what was predicted and found. first: what was found when the question could first be answered; answered: whether
+    the kernel is the one that the question is about."""
+    said = f"You predicted {shown(predicted)}"
+    if first is None and not answered:
+        return f"{said}; so far it is {shown(found)}."
+    if first not in (None, found):
+        return f"{said}. It was {shown(first)} at first, and is {shown(found)} now."
+    return (
+        f"{said}, and that is right: {shown(found)}."
+        if math.isclose(predicted, found, rel_tol=0.01)
+        else f"{said}; it is {shown(found)}."
+    )
 
 
 @dataclass
@@ -66,7 +61,7 @@ class SpeedPath:
     source: KernelSource
     jobs: int
     _bundle: KernelBundle | None = None
-    _traffic: dict[tuple[str, int], Traffic | Uncounted] = field(default_factory=dict)
+    _traffic: dict[tuple[str, int], Traffic | Refusal] = field(default_factory=dict)
     _wrong: dict[int, str] = field(default_factory=dict)
 
     def check(self, step: SpeedStep) -> SpeedAnswer | Refusal:
@@ -162,14 +157,14 @@ class SpeedPath:
         if key not in self._traffic:
             small = describe_case(self.lab, self.source, step.small, self._options())
             self._traffic[key] = (
-                Uncounted(small.message)
+                small
                 if isinstance(small, Refusal)
                 else count_traffic(
                     self.lab, self.source, small, step.small, candidate.config.index, InterpretOptions(1)
                 )
             )
         traffic = self._traffic[key]
-        if isinstance(traffic, Uncounted):
+        if isinstance(traffic, Refusal):
             return candidate, traffic.message
         return replace(
             candidate, traffic=traffic, fetched=lambda resident, size: traffic.missed(Cache("", resident, size)).fetched

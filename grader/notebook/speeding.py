@@ -20,8 +20,8 @@ from grader.notebook.cells import (
     sentence,
 )
 from grader.notebook.graded import graded_before, graded_kernel
-from grader.notebook.predicting import expect, is_number, plain, record_found, stories
-from grader.notebook.speed_path import Guess, SpeedAnswer, SpeedPath
+from grader.notebook.predicting import Story, expect, is_number, plain, record_found, stories
+from grader.notebook.speed_path import SpeedAnswer, SpeedPath, compared
 from grader.reporting.compact import Remark, marked
 from grader.reporting.inline import Inline
 from grader.reporting.rung_text import standing_text
@@ -54,14 +54,6 @@ def claim_of(lab_id: str, speed: str) -> str:
     return f"{lab_id} {speed}"
 
 
-def _guess(lab: Lab, step: SpeedStep) -> Guess | None:
-    """What was predicted of the step, in this notebook or before it was opened."""
-    story = stories().get(claim_of(lab.id, step.name))
-    if story is None or story.prediction.value is None:
-        return None
-    return Guess(story.prediction.value, story.found[0].found if story.found else None)
-
-
 _paths: dict[str, SpeedPath] = {}
 """What is known already of each lab's kernel on the way to speed; its source says whether it still holds."""
 
@@ -83,8 +75,8 @@ def check_speed_step(lab: Lab, name: str) -> None:
     Raises NotYet without a prediction of a step that the kernel has not taken yet, and for a kernel that is not right.
     """
     step = _speed_step(lab, name)
-    guess = _guess(lab, step)
-    if guess is None:
+    story = stories().get(claim_of(lab.id, step.name))
+    if story is None:
         if _taken_already(lab, step):
             return
         raise NotYet(f'Predict first, with predict("{lab.id}", "{name}", your number): {step.question}')
@@ -106,8 +98,8 @@ def check_speed_step(lab: Lab, name: str) -> None:
     ratio = times.get(step.case)
     clock = [_clock(lab, step, ratio)] if isinstance(ratio, float) else []
     standing = _standing(lab, path) if answer.ok else []
-    output.show(Inline([*_remarks(lab, step, answer, guess), *standing, *clock, *notes()]))
-    if guess.first is not None and answer.found is not None:
+    output.show(Inline([*_remarks(lab, step, answer, story), *standing, *clock, *notes()]))
+    if answer.found is not None and (story.found or _answers(step, answer)):
         by_clock = f", {ratio:.2f} times as fast as cuBLAS on {chosen_device()[0].name}" if clock else ""
         seen = f"{'✓ ' if answer.ok else ''}{step.case}, {answer.config}{by_clock}"
         record_found(claim_of(lab.id, name), answer.found, seen)
@@ -146,14 +138,20 @@ def _taken_already(lab: Lab, step: SpeedStep) -> bool:
     return True
 
 
-def _remarks(lab: Lab, step: SpeedStep, answer: SpeedAnswer, guess: Guess) -> list[Remark]:
+def _answers(step: SpeedStep, answer: SpeedAnswer) -> bool:
+    """Whether the kernel is the one that the step's question is about."""
+    return answer.ok or step.about_now
+
+
+def _remarks(lab: Lab, step: SpeedStep, answer: SpeedAnswer, story: Story) -> list[Remark]:
     """What is said of an answer; it counts as a try, so that what to write is said at the third."""
     head = f"{step.name}: {step.right if answer.ok else 'not yet'} [{answer.config}]"
     remarks = [marked("passed" if answer.ok else "failed", head)]
-    if answer.found is not None:
-        remarks.append(
-            Remark(f"{step.question} {guess.compared(answer.found, answered=answer.ok or step.about_now)}", "cyan")
-        )
+    predicted = story.prediction.value
+    if answer.found is not None and predicted is not None:
+        first = story.found[0].found if story.found else None
+        held = compared(predicted, first, answer.found, answered=_answers(step, answer))
+        remarks.append(Remark(f"{step.question} {held}", "cyan"))
     remarks += [marked("passed" if result.ok else "failed", result.text) for result in answer.results]
     if answer.ok:
         tries.right(lab.id, f"speed {step.name}")

@@ -20,14 +20,14 @@ import torch
 from grader.building import BinaryCache, BuildOptions, Scope, assignments, build, with_binaries
 from grader.diagnosis.explaining import Failure
 from grader.diagnosis.reasons import reasons
-from grader.judging.checking import Finding
+from grader.judging.checking import Finding, References, check
 from grader.judging.judge import Launched, Pair, Reinterpret, Terms, judge
 from grader.judging.judged import Reasons
 from grader.judging.rubric import load_rubric, load_tiers
 from grader.judging.rungs import standing
 from grader.judging.scoring import facts_of, refused
 from grader.labs import Lab
-from grader.labs.problems import make_problem
+from grader.labs.problems import Problems
 from grader.model import (
     Device,
     KernelBundle,
@@ -131,6 +131,11 @@ class GradeOptions:
         return InterpretOptions(cores, self.confined, self.case_seconds)
 
 
+Ran = dict[tuple[str, int], tuple[Outcome, Finding]]
+"""What each launch, (case, config), gave."""
+Heard = Callable[[Outcome, Finding], None]
+
+
 @dataclass(frozen=True)
 class BuiltKernel:
     """A lab's kernel as source text and as built, and the seed of its inputs."""
@@ -143,7 +148,7 @@ class BuiltKernel:
     @cached_property
     def problems(self) -> Mapping[str, Problem]:
         """The inputs of each case, by its name."""
-        return {case.name: make_problem(self.lab, case, self.seed) for case in self.lab.cases}
+        return Problems(self.lab, self.seed)
 
     def interpret(
         self,
@@ -153,6 +158,24 @@ class BuiltKernel:
     ) -> list[Outcome]:
         """Makes these launches, (case, config), on the interpreter."""
         return interpret(self.lab, self.source, self.bundle, self.problems, pairs, how, listen)
+
+    def run(self, pairs: Sequence[tuple[str, int]], how: InterpretOptions, listen: Heard) -> Ran:
+        """The same, each checked while others run."""
+        found, references = Ran(), References()
+
+        def checked(outcome: Outcome) -> None:
+            finding = check(self.lab, self.problems[outcome.case], outcome, self.bundle, references)
+            found[outcome.case, outcome.config] = outcome, finding
+            listen(outcome, finding)
+
+        self.interpret(pairs, how, checked)
+        return {pair: found[pair] for pair in pairs}
+
+    def scored(self, ran: Ran, capabilities: tuple[int, ...], how: InterpretOptions) -> LabReport:
+        """The report without a GPU. capabilities: those that it was built for. how: for further launches on the interpreter."""
+        outcomes, findings = [outcome for outcome, _ in ran.values()], [finding for _, finding in ran.values()]
+        launched = Launched(self.lab, self.source, self.bundle, self.problems, outcomes, outcomes)
+        return lab_report(launched, Terms(load_rubric(), None, capabilities, self.seed), how, checked=findings)
 
 
 def built_or_refused(
@@ -277,17 +300,16 @@ def judge_on_cpu(built: BuiltKernel | LabReport, options: GradeOptions) -> LabRe
 
 
 def _interpreted(built: BuiltKernel | LabReport, options: GradeOptions, listen: Listener) -> Callable[[], LabReport]:
-    """Runs every launch now, and returns a function that judges them."""
+    """Runs every launch now, checks each while the others run, and returns a function that judges them."""
     if isinstance(built, LabReport):
         return lambda: built
     lab, how = built.lab, options.interpreting(options.cores)
     pairs = launch_pairs(lab, built.bundle, compiled=bool(built.bundle.working))
-    outcomes = built.interpret(pairs, how, _counter(lab, len(pairs), listen))
-    launched = Launched(lab, built.source, built.bundle, built.problems, outcomes, outcomes)
-    terms = Terms(load_rubric(), None, options.capabilities, built.seed)
+    count = _counter(lab, len(pairs), listen)
+    ran = built.run(pairs, how, lambda outcome, finding: count(outcome))
 
     def judged() -> LabReport:
-        report = lab_report(launched, terms, how)
+        report = built.scored(ran, options.capabilities, how)
         listen(Progress(lab.id, "score", points=report.points))
         return report
 

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from concurrent.futures import ThreadPoolExecutor
 
+from grader.building import BuildOptions
 from grader.labs import all_labs
-from grader.model import LabReport, Report
+from grader.model import LabReport, Refusal, Report
+from grader.reporting.pictures import prepare
 from grader.running.cpu import InterpretOptions
-from grader.traffic import Traffic, Uncounted, count_tiles
+from grader.traffic import Traffic, count_traffic, describe_case, tiled_case
 
 JOBS = 2
 SECONDS = 5.0
@@ -18,7 +20,10 @@ def counted(report: Report) -> dict[str, Traffic]:
     """By lab id the traffic of each kernel that is right, on a few tiles of its first config."""
     right = [lab for lab in report.labs.values() if _right(lab)]
     with ThreadPoolExecutor(JOBS) as pool:
-        found = zip(right, pool.map(_count, right), strict=True)
+        counting = pool.map(_count, right)
+        if right:
+            prepare()  # while they are counted
+        found = zip(right, counting, strict=True)
         return {lab.lab_id: one for lab, one in found if isinstance(one, Traffic) and not one.wrong}
 
 
@@ -28,6 +33,11 @@ def _right(lab: LabReport) -> bool:
     return known and lab.status == "graded" and all(test.status == "passed" for test in cases)
 
 
-def _count(lab: LabReport) -> Traffic | Uncounted:
-    assert lab.source is not None
-    return count_tiles(all_labs()[lab.lab_id], lab.source, InterpretOptions(1, case_seconds=SECONDS))
+def _count(report: LabReport) -> Traffic | Refusal:
+    lab, source = all_labs()[report.lab_id], report.source
+    assert source is not None
+    case = tiled_case(lab, report.configs[0])
+    bundle = describe_case(lab, source, case, BuildOptions((90,), "check", 1))
+    if isinstance(bundle, Refusal):
+        return bundle
+    return count_traffic(lab, source, bundle, case, 0, InterpretOptions(1, case_seconds=SECONDS))

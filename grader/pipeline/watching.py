@@ -14,19 +14,16 @@ from functools import partial
 from pathlib import Path
 
 from grader.building import BuildOptions, compile_described, read_by_triton
-from grader.judging.checking import Finding, References, check
+from grader.judging.checking import Finding
 from grader.judging.correctness_tests import HIDDEN
-from grader.judging.judge import Launched, Terms
-from grader.judging.rubric import load_rubric
 from grader.judging.scoring import refused
 from grader.labs import Lab
-from grader.labs.problems import make_problem
-from grader.model import KernelBundle, KernelSource, LabReport, Outcome, Problem, Refusal, Report, Submission
-from grader.pipeline.grading import GradeOptions, grade, lab_report, launch_pairs, one_thread
+from grader.model import KernelSource, LabReport, Outcome, Refusal, Report, Submission
+from grader.pipeline.grading import BuiltKernel, GradeOptions, Heard, Ran, grade, launch_pairs, one_thread
 from grader.reading import UnusablePath, read
 from grader.reading.files import is_source
 from grader.reporting.compact import Lines
-from grader.running.cpu import InterpretOptions, interpret
+from grader.running.cpu import InterpretOptions
 from grader.sandbox import Session, prewarm
 
 POLL_SECONDS = 0.2
@@ -37,9 +34,6 @@ SETTLE_SECONDS = 0.1
 """A file counts as saved when its size and time stay the same for this long."""
 
 Stamp = tuple[tuple[str, int, int], ...]
-Pair = tuple[str, int]
-Known = dict[Pair, tuple[Outcome, Finding]]
-"""What each (case, config) gave."""
 
 
 @dataclass
@@ -56,7 +50,6 @@ class Watch:
     all_labs: bool = False
     reports: dict[str, LabReport] = field(default_factory=dict)
     _seen: dict[str, str] = field(default_factory=dict)
-    _problems: dict[tuple[str, str], Problem] = field(default_factory=dict)
 
     def run(self) -> None:
         """Watches until KeyboardInterrupt. Raises UnusablePath when there is nothing at first."""
@@ -110,14 +103,6 @@ class Watch:
             self.listener.unchanged()
         return changed, submission
 
-    def problem(self, lab: Lab, case: str) -> Problem:
-        """Inputs of a case: made once, since the seed stays the same."""
-        key = (lab.id, case)
-        if key not in self._problems:
-            assert self.options.seed is not None
-            self._problems[key] = make_problem(lab, lab.case(case), self.options.seed)
-        return self._problems[key]
-
 
 def stamp_of(path: Path) -> Stamp:
     """What changes when somebody saves: names, sizes and times of the file or of the folder's .py and .ipynb."""
@@ -158,7 +143,7 @@ class _Round(threading.Thread):
                 )
 
     def _grade(self) -> None:
-        described: list[tuple[Lab, KernelSource, KernelBundle, Known, float]] = []
+        described: list[tuple[BuiltKernel, Ran, float]] = []
         for lab in self.labs:
             started = time.monotonic()
             source = self.submission.labs[lab.id]
@@ -168,10 +153,10 @@ class _Round(threading.Thread):
             self.watch.listener.began(lab.id, source)
             result = self._first_answer(lab, source, started)
             if result is not None:
-                described.append((lab, source, *result, started))
-        for lab, source, bundle, outcomes, started in described:
+                described.append((*result, started))
+        for built, ran, started in described:
             if not self.stopped.is_set():
-                self._final_answer(lab, source, bundle, outcomes, started)
+                self._final_answer(built, ran, started)
         if not self.stopped.is_set():
             self.watch.listener.ready([lab.id for lab in self.labs])
 
@@ -198,73 +183,57 @@ class _Round(threading.Thread):
         how = self.watch.options.interpreting(cores)
         return replace(how, start=self.session.start, cancelled=self.stopped.is_set)
 
-    def _first_answer(self, lab: Lab, source: KernelSource, started: float) -> tuple[KernelBundle, Known] | None:
+    def _first_answer(self, lab: Lab, source: KernelSource, started: float) -> tuple[BuiltKernel, Ran] | None:
         """The interpreter's verdict as if every config that Triton's front end reads compiled; None when none can be launched."""
-        bundle = read_by_triton(lab, source, self._building())
+        bundle, seed = read_by_triton(lab, source, self._building()), self.watch.options.seed
         if isinstance(bundle, Refusal):
             self._refuse(lab, bundle, started, source)
             return None
-        outcomes = self._interpret(lab, source, bundle, launch_pairs(lab, bundle, compiled=False), {}, aloud=True)
-        self._publish(self._scored(lab, source, bundle, outcomes, ()), started, final=False)
-        return bundle, outcomes
+        assert seed is not None
+        built = BuiltKernel(lab, source, bundle, seed)
+        pairs, how = launch_pairs(lab, bundle, compiled=False), self._interpreting(self.watch.options.cores)
+        ran = built.run(sorted(pairs, key=partial(_size, lab)), how, self._said_while_running(lab, len(pairs)))
+        report = built.scored({pair: ran[pair] for pair in pairs}, (), self._interpreting(1))
+        self._publish(report, started, final=False)
+        return built, ran
 
-    def _final_answer(
-        self, lab: Lab, source: KernelSource, bundle: KernelBundle, outcomes: Known, started: float
-    ) -> None:
-        options = self.watch.options
+    def _final_answer(self, read: BuiltKernel, ran: Ran, started: float) -> None:
+        options, lab, source = self.watch.options, read.lab, read.source
         if options.device.kind == "cuda":
             report = grade(self.watch.path, [lab], options).labs[lab.id]
             self._publish(report, started, final=True)
             return
-        built = compile_described(lab, source, replace(bundle, failures=()), self._building())
+        bundle = compile_described(lab, source, replace(read.bundle, failures=()), self._building())
         if self.stopped.is_set():
             return
-        if isinstance(built, Refusal):
-            self._refuse(lab, built, started, source)
+        if isinstance(bundle, Refusal):
+            self._refuse(lab, bundle, started, source)
             return
-        known = self._interpret(lab, source, built, launch_pairs(lab, built, compiled=True), outcomes, aloud=False)
-        self._publish(self._scored(lab, source, built, known, options.capabilities), started, final=True)
+        built, pairs = replace(read, bundle=bundle), launch_pairs(lab, bundle)
+        missing = [pair for pair in pairs if pair not in ran]
+        ran = ran | built.run(missing, self._interpreting(options.cores), lambda outcome, finding: None)
+        report = built.scored({pair: ran[pair] for pair in pairs}, options.capabilities, self._interpreting(1))
+        self._publish(report, started, final=True)
 
-    def _interpret(
-        self, lab: Lab, source: KernelSource, bundle: KernelBundle, pairs: Sequence[Pair], known: Known, *, aloud: bool
-    ) -> Known:
-        """What the pairs give, smallest problems first; what is known already is not run again."""
-        missing = sorted((pair for pair in pairs if pair not in known), key=partial(_size, lab))
-        problems = {case: self.watch.problem(lab, case) for case, _ in missing}
-        found = dict(known)
-        references: References = {}
-        began, announced = time.monotonic(), False
+    def _said_while_running(self, lab: Lab, launches: int) -> Heard:
+        """Says what is wrong as soon as it is seen and, to who has waited for long, how far the launches are."""
+        listener, began, right, done, announced = self.watch.listener, time.monotonic(), 0, 0, False
 
-        def heard(outcome: Outcome) -> None:
-            finding = check(lab, problems[outcome.case], outcome, bundle, references)
-            found[outcome.case, outcome.config] = outcome, finding
-            if not aloud or self.stopped.is_set():
+        def heard(outcome: Outcome, finding: Finding) -> None:
+            nonlocal right, done, announced
+            right, done = right + finding.ok, done + 1
+            if self.stopped.is_set():
                 return
             if not finding.ok and not finding.skipped:
                 hidden = lab.case(outcome.case).hidden
-                self.watch.listener.failure(lab.id, outcome.case, HIDDEN if hidden else finding.message)
-            nonlocal announced
-            if not announced and time.monotonic() - began > SO_FAR_SECONDS and len(found) < len(pairs):
+                listener.failure(lab.id, outcome.case, HIDDEN if hidden else finding.message)
+            if not announced and time.monotonic() - began > SO_FAR_SECONDS and done < launches:
                 announced = True
-                right = sum(known_finding.ok for _, known_finding in found.values())
-                self.watch.listener.so_far(lab.id, right, len(found), len(pairs))
+                listener.so_far(lab.id, right, done, launches)
 
-        if missing:
-            how = self._interpreting(self.watch.options.cores)
-            interpret(lab, source, bundle, problems, missing, how, heard)
-        return {pair: found[pair] for pair in pairs}
-
-    def _scored(
-        self, lab: Lab, source: KernelSource, bundle: KernelBundle, known: Known, capabilities: tuple[int, ...]
-    ) -> LabReport:
-        outcomes = [outcome for outcome, _ in known.values()]
-        findings = [finding for _, finding in known.values()]
-        problems = {case: self.watch.problem(lab, case) for case, _ in known}
-        launched = Launched(lab, source, bundle, problems, outcomes, outcomes)
-        terms = Terms(load_rubric(), None, capabilities, 0)
-        return lab_report(launched, terms, self._interpreting(1), checked=findings)
+        return heard
 
 
-def _size(lab: Lab, pair: Pair) -> int:
+def _size(lab: Lab, pair: tuple[str, int]) -> int:
     case = lab.case(pair[0])
     return case.M * case.N * case.K

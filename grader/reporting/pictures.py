@@ -3,7 +3,7 @@
 Each function takes plain data and returns a Picture: a matplotlib figure and the sentence that says what it shows.
 Colours are Okabe and Ito's, which the colour-blind can tell apart, and no picture says anything by colour alone.
 In SVG the ink and the paper follow the reader's light or dark setting; PNG is always dark on light.
-matplotlib is imported when the first picture is drawn.
+matplotlib is imported when the first picture is drawn, or by `prepare`.
 """
 
 from __future__ import annotations
@@ -140,6 +140,12 @@ class Slider:
         """What a notebook shows: the range and its pictures, and the words of all where HTML is not shown."""
         words = "\n".join(f"{self.name} {value}: {one.alt}" for value, one in self.pictures.items())
         return {"text/html": self.html(), "text/plain": words}
+
+
+def prepare() -> None:
+    """Imports what draws pictures, for a caller that has to wait for something else."""
+    import matplotlib.backends.backend_svg
+    import matplotlib.figure  # noqa: F401
 
 
 def _draw(height: float, draw: Callable[[Axes], None], alt: str, width: float = WIDTH) -> Picture:

@@ -62,8 +62,7 @@ class InterpretOptions:
     launch to record, by how many it has, in the order of their worth; after so many operations as `enough` no further one.
     `alone`: run no others. `accesses`: log every load and store instead. `poison_masked`: what a load's mask
     leaves out is poison where the load has no `other`, and not zero as on NVIDIA's GPUs. `shuffled`: the seed of other orders
-    where Triton leaves one open. `sharing`: whether clean launches may share a sandbox; those that are recorded, logged, poisoned or
-    shuffled never do.
+    where Triton leaves one open. `sharing`: whether clean launches may share a sandbox; those that are recorded or logged never do.
     """
 
     jobs: int
@@ -82,7 +81,7 @@ class InterpretOptions:
     @property
     def shares(self) -> bool:
         """Whether clean launches share a sandbox."""
-        return self.sharing and not (self.record or self.accesses or self.poison_masked) and self.shuffled is None
+        return self.sharing and not (self.record or self.accesses)
 
 
 def interpret(
@@ -336,8 +335,8 @@ class _Launches:
 
 
 def _is_clean(outcome: Outcome) -> bool:
-    """Whether nothing is to be said of a launch but what Y holds."""
-    found = outcome.overrun or outcome.changed or outcome.memory or outcome.left_open
+    """Whether a launch wrote all of Y, and reached nothing but its tensors. An order left open reaches nothing else."""
+    found = outcome.overrun or outcome.changed or outcome.memory
     return outcome.status == "ran" and outcome.written is True and not found
 
 

@@ -28,6 +28,9 @@ CHECKOUT = str(PACKAGE.parent) if (PACKAGE.parent / "pyproject.toml").is_file() 
 packages in it, also where a folder that Python needs encloses it."""
 
 TMPFS_BYTES = 512 << 20
+HEAP_BYTES = 32 << 20
+"""Up to so many bytes an array comes from the heap, which keeps them for the next: an interpreted launch makes thousands of them, and the
+kernel would clear the pages of each anew."""
 USER = 1000
 """Who a confined process is to itself; not root, which could not be given a user namespace of its own again."""
 
@@ -140,6 +143,8 @@ def environment(interpret: bool, home: str) -> dict[str, str]:
         "MKL_NUM_THREADS": "1",
         "CUDA_VISIBLE_DEVICES": "",
         "LC_ALL": "C.UTF-8",
+        "MALLOC_MMAP_THRESHOLD_": str(HEAP_BYTES),
+        "MALLOC_TRIM_THRESHOLD_": str(4 * HEAP_BYTES),
     }
     if interpret:
         variables["TRITON_INTERPRET"] = "1"

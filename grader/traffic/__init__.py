@@ -7,7 +7,7 @@ or, with a bundle at hand or a case of the lab,
     case = sized_case(lab, (256, 256, 256))     or a case of the lab, or tiled_case(lab, bundle.configs[0], (4, 4), steps=2)
     bundle = describe_case(lab, source, case, BuildOptions((90,), "check", 1, None))
     traffic = count_traffic(lab, source, bundle, case, 0, InterpretOptions(1))
-    if isinstance(traffic, Uncounted): say traffic.message   # a sentence; also see Traffic.wrong
+    if isinstance(traffic, Refusal): say traffic.message   # a sentence; also see Traffic.wrong
 
     traffic.tensors["x_ptr"].loaded             bytes that the lanes of all loads asked for
     traffic.tensors["x_ptr"].distinct_loaded    bytes of the elements that were loaded at all
@@ -30,10 +30,10 @@ from grader.traffic.caching import GPUS, ORDERS, Cache, Missed, Order, in_order,
 from grader.traffic.cases import sized_case, tiled_case
 from grader.traffic.coalescing import Blocked, Coalescing, coalesce
 from grader.traffic.counting import ProgramTraffic, Region, TensorLayout, TensorTraffic
-from grader.traffic.launch_traffic import Traffic, Uncounted, count_tiles, count_traffic, describe_case
+from grader.traffic.launch_traffic import Traffic, count_tiles, count_traffic, describe_case
 
 __all__ = [
     "GPUS", "OFF", "ORDERS", "Access", "Blocked", "Cache", "Coalescing", "Missed", "Order", "ProgramTraffic", "Region",
-    "TensorLayout", "TensorTraffic", "Traffic", "Uncounted", "coalesce", "count_tiles", "count_traffic",
+    "TensorLayout", "TensorTraffic", "Traffic", "coalesce", "count_tiles", "count_traffic",
     "describe_case", "in_order", "sized_case", "tiled_case", "tiles_of",
 ]  # fmt: skip

@@ -24,13 +24,6 @@ MOST_ELEMENTS = 1 << 21
 """M N, M K or N K of a case may be this large."""
 
 
-@dataclass(frozen=True)
-class Uncounted:
-    """Why there is nothing to count: one sentence."""
-
-    message: str
-
-
 @dataclass(frozen=True, eq=False)
 class Traffic:
     """What one launch does to memory.
@@ -82,6 +75,11 @@ class Traffic:
         return tuple(coalesce(best[key], self.config.num_warps) for key in sorted(best))
 
 
+def uncounted(message: str) -> Refusal:
+    """Why there is nothing to count."""
+    return Refusal("not_graded", message)
+
+
 def describe_case(lab: Lab, source: KernelSource, case: Case, options: BuildOptions) -> KernelBundle | Refusal:
     """The bundle of one case, of the lab or made up, for `count_traffic`; nothing is compiled."""
     return describe(only(lab, case), source, options)
@@ -101,18 +99,18 @@ def count_tiles(
     sizes: tuple[int, int, int] | None = None,
     tiles: tuple[int, int] = (4, 4),
     steps: int = 2,
-) -> Traffic | Uncounted:
+) -> Traffic | Refusal:
     """The traffic of a kernel on these M, N, K, or else on so many tiles of the config and steps along K."""
     build = BuildOptions((90,), "check", 1, options.confined, options.start)
     known = describe_case(lab, source, lab.cases[0], build)
     if isinstance(known, Refusal):
-        return Uncounted(known.message)
+        return known
     if not 0 <= config < len(known.configs):
-        return Uncounted(f"there is no config {config}; CONFIGS has {len(known.configs)}, counted from 0")
+        return uncounted(f"there is no config {config}; CONFIGS has {len(known.configs)}, counted from 0")
     case = sized_case(lab, sizes) if sizes else tiled_case(lab, known.configs[config], tiles, steps)
     bundle = describe_case(lab, source, case, build)
     if isinstance(bundle, Refusal):
-        return Uncounted(bundle.message)
+        return bundle
     return count_traffic(lab, source, bundle, case, config, options)
 
 
@@ -123,21 +121,21 @@ def count_traffic(
     case: Case,
     config: int,
     options: InterpretOptions,
-) -> Traffic | Uncounted:
+) -> Traffic | Refusal:
     """What the launch of `case` with the bundle's config number `config` does to memory.
 
     bundle: described for that case at least (`describe_case`, or the one that a grading made). A kernel that fails, does not
-    finish, goes outside its tensors or asks for more than 8 M elements is Uncounted; one whose output is wrong is
+    finish, goes outside its tensors or asks for more than 8 M elements is refused; one whose output is wrong is
     counted, and Traffic.wrong says what is wrong.
     """
     lab = only(lab, case)
     if not 0 <= config < len(bundle.configs):
-        return Uncounted(f"there is no config {config}; CONFIGS has {len(bundle.configs)}, counted from 0")
+        return uncounted(f"there is no config {config}; CONFIGS has {len(bundle.configs)}, counted from 0")
     if (case.name, config) in bundle.refused:
-        return Uncounted(bundle.refused[case.name, config])
+        return uncounted(bundle.refused[case.name, config])
     largest = max(case.M * case.N, case.M * case.K, case.N * case.K)
     if largest > MOST_ELEMENTS:
-        return Uncounted(
+        return uncounted(
             f"M = {case.M}, N = {case.N}, K = {case.K} is too large to count access by access: a matrix has {largest} "
             f"elements; use sizes for which none has more than {MOST_ELEMENTS}"
         )
@@ -148,13 +146,13 @@ def count_traffic(
     beyond = tuple(finding for finding in outcome.memory or () if finding.out_of_bounds)
     outside = sentences(lab, source, {case.name: problem}, [replace(outcome, memory=beyond)])
     if outside:
-        return Uncounted(f"it accesses memory outside its tensors, so the traffic cannot be counted: {outside[0]}")
+        return uncounted(f"it accesses memory outside its tensors, so the traffic cannot be counted: {outside[0]}")
     if outcome.status != "ran":
-        return Uncounted(outcome.message)
+        return uncounted(outcome.message)
     try:
         return _counted(lab, source, bundle, case, config, problem, outcome)
     except ValueError as error:
-        return Uncounted(f"the log of its accesses cannot be read ({error})")
+        return uncounted(f"the log of its accesses cannot be read ({error})")
 
 
 def _counted(

@@ -22,7 +22,7 @@ from grader.labs import all_labs, speed_steps_of
 from grader.labs.question import posed, questions_of
 from grader.model import Config
 from grader.notebook import ask, asking, check_cells, language
-from grader.notebook.speed_path import Guess
+from grader.notebook.speed_path import compared
 from grader.reading.answers import Answers
 
 ROOT = Path(__file__).parents[3]
@@ -175,9 +175,9 @@ def test_every_step_towards_speed_asks_and_answers_in_chinese_and_asks_what_its_
         assert asked is not None, step.name
         assert in_chinese(step.question) == asked[1].replace("$", "")
         assert in_chinese(f"{step.question} Put your number in place of the dots.").startswith(in_chinese(step.question))
-        for guess in (Guess(2.0), Guess(3.0), Guess(2.0, 4.0)):
-            in_chinese(f"{step.question} {guess.compared(3.0, answered=True)}")
-        in_chinese(f"{step.question} {Guess(2.0).compared(3.0, answered=False)}")
+        for guess in ((2.0, None), (3.0, None), (2.0, 4.0)):
+            in_chinese(f"{step.question} {compared(*guess, 3.0, answered=True)}")
+        in_chinese(f"{step.question} {compared(2.0, None, 3.0, answered=False)}")
         in_chinese(f"{step.hint}.")
         in_chinese(f"Try next: {step.code or step.hint}. Then run the kernel's cell, and this one again.")
         in_chinese(f"✓ {step.name}: {step.right} [{CONFIG}]")

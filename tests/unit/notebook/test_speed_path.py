@@ -22,7 +22,7 @@ from grader.model import Case, Config, KernelSource, Refusal
 from grader.notebook import cells as notebook_cells
 from grader.notebook import check_cells, graded, language, predicting, speeding, tries, work_log, worklog
 from grader.notebook.cells import NotYet
-from grader.notebook.speed_path import DemandResult, Guess, SpeedAnswer, SpeedPath
+from grader.notebook.speed_path import DemandResult, SpeedAnswer, SpeedPath, compared
 from grader.reading import read
 from grader.reporting.benchmarks import SHOWN, load
 from grader.reporting.inline import Inline
@@ -247,11 +247,10 @@ def test_a_step_is_praised_only_where_the_check_finds_nothing(why, first, said, 
 
 
 def test_a_prediction_is_held_against_the_first_number():
-    guess = Guess(32)
-    assert guess.compared(64, answered=False) == "You predicted 32; so far it is 64."
-    assert guess.compared(32, answered=True) == "You predicted 32, and that is right: 32."
-    assert guess.compared(0, answered=True) == "You predicted 32. It was 32 at first, and is 0 now."
-    assert Guess(10).compared(16384, answered=True) == "You predicted 10; it is 16,384."
+    assert compared(32, None, 64, answered=False) == "You predicted 32; so far it is 64."
+    assert compared(32, None, 32, answered=True) == "You predicted 32, and that is right: 32."
+    assert compared(32, 32, 0, answered=True) == "You predicted 32. It was 32 at first, and is 0 now."
+    assert compared(10, None, 16384, answered=True) == "You predicted 10; it is 16,384."
 
 
 @pytest.mark.parametrize(

@@ -11,8 +11,8 @@ import pytest
 
 from grader.labs import all_labs
 from grader.labs.problems import make_problem
-from grader.model import Config
-from grader.traffic import ORDERS, Cache, Coalescing, Traffic, Uncounted, coalesce, in_order
+from grader.model import Config, Refusal
+from grader.traffic import ORDERS, Cache, Coalescing, Traffic, coalesce, in_order
 from grader.traffic.accesses import AXES, OFF, Access, launch_order, parse
 from grader.traffic.caching import Replay
 from grader.traffic.cases import tiled_case
@@ -197,7 +197,7 @@ def test_a_log_is_parsed_strictly():
             parse(log, [("x_ptr", 6)], (1, 1, 1))
 
 
-def _edited(old: str, new: str) -> Traffic | Uncounted:
+def _edited(old: str, new: str) -> Traffic | Refusal:
     text = (TESTS.parent / "solutions/ladder/w4a16_1_obvious.py").read_text(encoding="utf-8")
     assert text.count(old) == 1
     return counted_text(text.replace(old, new), "w4a16", "one_tile")
@@ -212,17 +212,17 @@ def test_a_wrong_kernel_is_counted_and_says_so():
 @pytest.mark.slow
 def test_what_cannot_be_counted_gets_a_sentence():
     outside = _edited("tl.store(y_ptrs, y", "tl.store(y_ptrs + 1, y")
-    assert isinstance(outside, Uncounted)
+    assert isinstance(outside, Refusal)
     assert outside.message.startswith("it accesses memory outside its tensors")
     again = "for again in range(2200):\n        acc += tl.load(x_ptr + row[:, None] * stride_xm + offs_k[None, :])\n"
     many = _edited("    y = acc.to(tl.float16)\n", f"    {again}    y = acc.to(tl.float16)\n")
-    assert isinstance(many, Uncounted)
+    assert isinstance(many, Refusal)
     assert many.message.startswith("w4a16.py line 48: asks for more than 8388608 elements in all, too many")
     large = counted("solutions/w4a16.py", "w4a16", (2048, 2048, 64))
-    assert isinstance(large, Uncounted)
+    assert isinstance(large, Refusal)
     assert "too large to count" in large.message
     none = counted("solutions/ladder/w4a16_1_obvious.py", "w4a16", "one_tile", 7)
-    assert isinstance(none, Uncounted)
+    assert isinstance(none, Refusal)
     assert none.message == "there is no config 7; CONFIGS has 1, counted from 0"
 
 
