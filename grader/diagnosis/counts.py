@@ -7,7 +7,6 @@ from itertools import pairwise
 
 import numpy as np
 
-from grader.diagnosis.addresses import line_between_slices
 from grader.diagnosis.definition import (
     inside_loop,
     is_cut,
@@ -18,7 +17,7 @@ from grader.diagnosis.definition import (
 )
 from grader.diagnosis.fit import named
 from grader.diagnosis.flow import Term
-from grader.diagnosis.looping import line_of_bound, line_of_interleaved, line_of_rounds, line_of_slice, right_end
+from grader.diagnosis.looping import line_of_bound, line_of_rounds, line_of_slice, right_end
 from grader.diagnosis.mending import line_of_operands_mask, line_of_place
 from grader.diagnosis.observation import Number, Observation, plain, span
 from grader.diagnosis.provenance import Array
@@ -139,8 +138,7 @@ def _line_of_walk(
     """As `_line`, where slices begin, or what the start, stop or step of the loop around a line is made of."""
     one = parts[0]
     if len(parts) > 1 and which == "start" and one.flow.terms:
-        interleaved = line_of_interleaved(run, parts) if not missing else None
-        return interleaved or line_between_slices(run, parts) or line_of_slice(run, parts) or one.store.line, True
+        return line_of_slice(run, parts) or one.store.line, True
     right = numbers_behind(run, one.store)
     line = line_of_bound(run, one.program, inside, which if one.flow.terms else "stop", right) or one.store.line
     return line, True

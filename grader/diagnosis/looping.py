@@ -13,14 +13,10 @@ from grader.diagnosis.definition import (
     STEERS,
     address_nodes,
     behind,
-    changing_axis,
     inside_loop,
     is_program_id,
-    line_of_alias,
-    line_of_base,
     line_to_blame,
     made_with,
-    nodes_behind_axis,
     numbers_behind,
 )
 from grader.diagnosis.mending import lanes_in, line_of_lack, mending
@@ -86,7 +82,7 @@ def line_of_bound(run: Run, program: int, inside: int, which: str, right: Contai
         fine = {node.number for load in loads for node in address_nodes(run, load)}
         parts = behind(run, made.number) if count else ()
         return found.line if made.number in right else line_to_blame(parts, made, fine)
-    return line_of_alias(run.text, loop, ("start", "stop", "step").index(which)) or found.line
+    return found.line
 
 
 def number_of(run: Run, number: int) -> int:
@@ -196,9 +192,6 @@ def line_of_slice(run: Run, parts: Sequence[Products]) -> int | None:
             if found and any(node.op == "loop_variable" for node in address_nodes(run, access)):
                 by = met[1][0] - met[0][0] if len(met) > 1 else len(met[0])
                 return line_of_number(run, found.start, (lack * found.by // by,), right, found.line)
-            axis = changing_axis(side.operand.place(run.problem, access.offsets)[1])
-            if not made_with(nodes_behind_axis(run, access, axis), is_program_id):
-                return line_of_base(run, access, axis)
             use = side.asked & (part.round == 0) & (side.node == side.node[0])
             lanes = lanes_in(run.provenance, int(side.node[0]), side.lanes[use], access)
             lacking = np.full(0 if lanes is None else len(lanes), lack * run.problem.scalars[side.operand.strides[1]])
@@ -206,24 +199,6 @@ def line_of_slice(run: Run, parts: Sequence[Products]) -> int | None:
         interleaved = len(met) > 1 and met[1][0] - met[0][0] == len(parts) * len(met[0])
         begin += len(met[0]) * (1 if interleaved else len(met))
     return None
-
-
-def line_of_interleaved(run: Run, parts: Sequence[Products]) -> int | None:
-    """Where the loop of a program moves on along k, if slices begin one tile after the other, as those that take turns do, and each goes
-    on with the next one's tile, to an end that is the same for all."""
-    every = [(part, _rounds(part)) for part in parts]
-    if not all(met for _, met in every):
-        return None
-    first, depth = np.array([met[0][0] for _, met in every]), len(every[0][1][0])
-    moves = {abs(int(after[0] - before[0])) for _, met in every for before, after in itertools.pairwise(met)}
-    part, found = parts[0], bounds(run, parts[0].program, inside_loop(run, parts[0]))
-    if found is None or moves != {depth} or set(np.diff(np.sort(first))) != {depth}:
-        return None
-    own = [node for load in _loads(run, part) for node in all_of_address(run, load)]
-    if not any(node.op == "loop_variable" or node.number == found.start for node in own):
-        return None  # it counts something else
-    to_all = found.stop == found.start or not made_with(behind(run, found.stop), is_program_id)
-    return line_of_bound(run, part.program, inside_loop(run, part), "step") if to_all else None
 
 
 def _length(run: Run, found: Bounds | None) -> set[int]:
