@@ -17,7 +17,7 @@ from grader.diagnosis.definition import (
 )
 from grader.diagnosis.fit import named
 from grader.diagnosis.flow import Term
-from grader.diagnosis.looping import line_of_bound, line_of_rounds, line_of_slice, right_end
+from grader.diagnosis.looping import line_of_bound, line_of_cover, right_end
 from grader.diagnosis.mending import line_of_operands_mask, line_of_place
 from grader.diagnosis.observation import Number, Observation, plain, span
 from grader.diagnosis.provenance import Array
@@ -107,6 +107,8 @@ def _line(run: Run, parts: Sequence[Products], which: str, amiss: Array) -> tupl
     missing = not np.isin(amiss, met).any()
     if found := _line_of_missing(run, parts, which, amiss, inside if loops else None) if missing else None:
         return found
+    if line := line_of_cover(run, parts):
+        return line, False
     if len(loops) > 1 and (not met.size or amiss.min() > met.max() or amiss.max() < met.min()):
         inside = loops[0]  # what the inner loop does is right each time
     when = one.when[one.live[0] & (one.left.k[0] == amiss[0])]
@@ -127,8 +129,6 @@ def _line_of_missing(
         return (one.flow.terms[0].line, True) if which == "start" and one.flow.terms else None
     if line := line_of_idle_product(run, [term.line for term in one.flow.terms]):
         return line, True
-    if line := line_of_rounds(run, parts, amiss):
-        return line, len(parts) > 1
     return None
 
 
@@ -138,7 +138,7 @@ def _line_of_walk(
     """As `_line`, where slices begin, or what the start, stop or step of the loop around a line is made of."""
     one = parts[0]
     if len(parts) > 1 and which == "start" and one.flow.terms:
-        return line_of_slice(run, parts) or one.store.line, True
+        return one.store.line, True
     right = numbers_behind(run, one.store)
     line = line_of_bound(run, one.program, inside, which if one.flow.terms else "stop", right) or one.store.line
     return line, True

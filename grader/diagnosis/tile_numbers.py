@@ -10,16 +10,17 @@ from __future__ import annotations
 import contextlib
 import math
 from collections import Counter, defaultdict
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
 
-from grader.diagnosis.definition import GIVEN, address_nodes
-from grader.diagnosis.provenance import FAR, IDENTITIES, Array, Untraceable, lanes_before, spread
+from grader.diagnosis.definition import address_nodes
+from grader.diagnosis.provenance import FAR, Array, Untraceable
+from grader.diagnosis.replaying import Replay, sites
 from grader.diagnosis.stores import recorded_stores
-from grader.diagnosis.tape import MOVES, Node
+from grader.diagnosis.tape import Node
 from grader.model import place_in
 
 if TYPE_CHECKING:
@@ -31,22 +32,6 @@ FEWEST, MOST_NODES = 3, 256
 """Programs, of which fewer tell nothing; and nodes behind an address, of which more are a loop's."""
 
 
-def _quotient(a: Array, b: Array) -> Array:
-    """As a GPU has it, towards zero."""
-    by = np.where(b == 0, 1, b)
-    found: Array = np.sign(a) * np.sign(by) * (np.abs(a) // np.abs(by))
-    return found
-
-
-COMPUTED: Mapping[str, Callable[[Array, Array], Array]] = {
-    **dict.fromkeys(("add", "addptr"), np.add), "sub": np.subtract, "mul": np.multiply, "shl": np.left_shift,
-    **dict.fromkeys(("ashr", "lshr"), np.right_shift), "and": np.bitwise_and, "or": np.bitwise_or, "xor": np.bitwise_xor,
-    **dict.fromkeys(("minsi", "minui"), np.minimum), **dict.fromkeys(("maxsi", "maxui"), np.maximum),
-    **dict.fromkeys(("idiv", "sdiv", "udiv"), _quotient), **dict.fromkeys(("srem", "urem"), lambda a, b: a - _quotient(a, b) * b),
-    "LT": np.less, "LE": np.less_equal, "GT": np.greater, "GE": np.greater_equal, "EQ": np.equal, "NE": np.not_equal,
-}  # fmt: skip
-
-
 @dataclass(frozen=True)
 class Tiling:
     """The tiles of Y: size, in elements, and count along M and N."""
@@ -56,10 +41,8 @@ class Tiling:
 
     def numbers(self, run: Run, offsets: Array) -> Array:
         """The number of the tile that begins at each element of Y; -1 for none."""
-        (m, inside), (n, aligned) = (
-            np.divmod(offsets, run.strides[0]),
-            np.divmod(offsets % run.strides[0], run.strides[1]),
-        )
+        m, inside = np.divmod(offsets, run.strides[0])
+        n, aligned = np.divmod(inside, run.strides[1])
         (i, row), (j, column) = np.divmod(m, self.size[0]), np.divmod(n, self.size[1])
         whole = (row == 0) & (column == 0) & (aligned == 0) & (inside >= 0) & (i >= 0) & (i < self.count[0])
         found: Array = np.where(whole & (j < self.count[1]), i * self.count[1] + j, -1)
@@ -70,7 +53,7 @@ def line_of_tile(run: Run, tiling: Tiling) -> int | None:
     """The line of that number, of several the one that fewest values of have to be others; None where there is none, or more than address
     arithmetic is behind the stores."""
     try:
-        replay = _Replay(run, tiling, run.grid)
+        replay = _Stores(run, tiling, run.grid)
         tiles = replay.tiles()[0]
         owns = [(site, replay.own(site)) for site in replay.sites]
     except Untraceable:
@@ -98,13 +81,13 @@ def beyond_grid(run: Run, tiling: Tiling) -> str:
     nothing else; "" where none would, or where one of the grid has a tile beyond Y, which may be what should lie there."""
     grid, missing = np.array(run.grid), set(range(math.prod(tiling.count)))
     with contextlib.suppress(Untraceable):
-        inside = _Replay(run, tiling, run.grid)
+        inside = _Stores(run, tiling, run.grid)
         if not inside.is_as_recorded(tiles := inside.tiles()[0]) or (tiles < 0).any() or len(inside.stores) > 1:
             return ""
         for axis in range(3):
             more = max(tiling.count) if (grid > 1).sum() > 1 else math.prod(tiling.count)
             wider = tuple(int(size) for size in grid + more * (np.arange(3) == axis))
-            would = _Replay(run, tiling, wider).tiles()[0].reshape(wider).take(range(grid[axis], wider[axis]), axis)
+            would = _Stores(run, tiling, wider).tiles()[0].reshape(wider).take(range(grid[axis], wider[axis]), axis)
             owed = np.argwhere(would >= 0)
             if len(owed) and Counter(would[would >= 0].tolist()) == Counter(missing - set(tiles.tolist())):
                 first = owed[0] + grid * (np.arange(3) == axis)
@@ -125,7 +108,7 @@ def _cover(groups: Sequence[Array], often: Array, need: int) -> bool:
     return bool((often == need).all())
 
 
-class _Replay:
+class _Stores:
     """The addresses of the first lanes of the stores that a recorded program makes to Y one after another, for all programs of a grid.
 
     sites: the integers that they are made of, each the nodes that one operation made for each of the stores. Raises Untraceable.
@@ -140,29 +123,19 @@ class _Replay:
         often = np.bincount([one.program for one in run.stores], minlength=len(programs))
         self.made = [often > place if len(self.stores) > 1 else programs >= 0 for place in range(len(self.stores))]
         self.ids = np.array(np.unravel_index(programs, grid))
-        sites = defaultdict[tuple[object, ...], list[Node]](list)
-        for store in self.stores:
-            nodes, met = address_nodes(run, store), Counter[tuple[object, ...]]()
-            if len(nodes) > MOST_NODES or any(node.op == "get_num_programs" for node in nodes) > (grid == run.grid):
-                raise Untraceable(store.op, store.line)
-            for node in reversed(nodes):
-                if node.size == 1 and node.line and node.type.startswith("int") and node.op not in (*GIVEN, *MOVES):
-                    met[key := (node.called_line, node.op)] += 1
-                    sites[*key, met[key]].append(node)
-        self.sites = [
-            nodes for nodes in sites.values() if nodes[0].inputs or nodes[0].line not in _lines_of(run, nodes)
-        ]
-        self._known: dict[tuple[int, int], Array] = {}
+        made = [address_nodes(run, store) for store in self.stores]
+        asks = any(node.op == "get_num_programs" for nodes in made for node in nodes)
+        if max(map(len, made), default=0) > MOST_NODES or (asks and grid != run.grid):
+            raise Untraceable("get_num_programs")
+        self.sites = sites(run, made)
 
     def tiles(self, site: Sequence[Node] = (), values: Array | None = None) -> Array:
         """[values, stores]: the tiles, with other values of a site, [values, 1]."""
-        self._known = {(node.number, 0): values for node in site if values is not None}
-        return self.tiling.numbers(self.run, self._of_all([store.inputs[1] for store in self.stores]))
+        replaced = {node.number: values for node in site if values is not None}
+        return self.tiling.numbers(self.run, self._of_all([store.inputs[1] for store in self.stores], replaced))
 
     def own(self, site: Sequence[Node]) -> Array:
-        """[stores]: which values of a site are one number: those of one node that are the same. For stores that are made without one, the last
-        one's."""
-        self._known = {}
+        """[stores]: which values of a site are one number: those of one node that are the same; the last one's where a store has none."""
         numbers = [node.number for node in site] + [site[-1].number] * (len(self.stores) - len(site))
         times = [np.full(made.sum(), number - numbers[0]) for number, made in zip(numbers, self.made, strict=True)]
         found: Array = self._of_all(numbers)[0] + FAR * np.concatenate(times)
@@ -179,46 +152,9 @@ class _Replay:
             mine[program].add(tile)
         return stored == mine
 
-    def _of_all(self, numbers: Sequence[int]) -> Array:
+    def _of_all(self, numbers: Sequence[int], replaced: Mapping[int, Array] | None = None) -> Array:
         """The first lanes of a node for each of the stores, of those programs that make it."""
-        whole = np.zeros((1, self.ids.shape[1]), dtype=np.int64)
-        parts = [(self.of(number, 0) + whole)[:, made] for number, made in zip(numbers, self.made, strict=True)]
-        return np.concatenate([np.broadcast_to(part, (max(map(len, parts)), part.shape[1])) for part in parts], axis=1)
-
-    def of(self, number: int, lane: int) -> Array:
-        """A lane of a node, [values or 1, programs or 1]."""
-        if (number, lane) not in self._known:
-            self._known[number, lane] = self._compute(self.run.tape.nodes[number], lane)
-        return self._known[number, lane]
-
-    def _compute(self, node: Node, lane: int) -> Array:
-        name, at = node.op.removeprefix("icmp")[-2:] if node.op.startswith("icmp") else node.op, np.array([lane])
-        if node.op == "get_program_id":
-            ids: Array = self.ids[node.attribute][None]
-            return ids
-        if node.op == "argument" and node.data is None:  # a pointer: from its own first element
-            return np.zeros((1, 1), dtype=np.int64)
-        if node.op in MOVES:
-            before = ((i, int(own[0])) for i, own, here in lanes_before(self.run.provenance, node, at) if here[0])
-            return self.of(*next(before, (node.inputs[0], 0)))
-        if not node.inputs:
-            given: Array = self.run.provenance.values(node.number).reshape(-1)[at].astype(np.int64)[None]
-            return given
-        if node.op == "loop_variable":
-            value, start, step = (
-                int(self.run.provenance.values(i).reshape(-1)[0]) for i in (node.number, *node.inputs)
-            )
-            return self.of(node.inputs[0], 0) + (value - start) // step * self.of(node.inputs[1], 0)
-        inputs = [self.of(i, int(spread(self.run.tape.nodes[i], node.shape, at)[0])) for i in node.inputs]
-        if node.op in IDENTITIES:
-            return inputs[0]
-        if name not in COMPUTED:
-            raise Untraceable(node.op, node.line)
-        with np.errstate(all="ignore"):
-            return COMPUTED[name](*inputs).astype(np.int64)
-
-
-def _lines_of(run: Run, constants: Sequence[Node]) -> set[int | None]:
-    """The lines of the operations on some constants."""
-    numbers = {node.number for node in constants}
-    return {node.line for node in run.tape.nodes if not numbers.isdisjoint(node.inputs)}
+        replay, whole = Replay(self.run, self.ids, replaced), np.zeros((1, self.ids.shape[1]), dtype=np.int64)
+        parts = [(replay.of(number) + whole)[:, made] for number, made in zip(numbers, self.made, strict=True)]
+        values = max(map(len, parts))
+        return np.concatenate([np.broadcast_to(part, (values, part.shape[1])) for part in parts], axis=1)
