@@ -11,16 +11,16 @@ from functools import cached_property
 
 import numpy as np
 
-from grader.diagnosis.definition import address_nodes, inside_loop, mask_nodes, numbers_behind
+from grader.diagnosis.definition import address_nodes, numbers_behind
 from grader.diagnosis.fit import fit, named
 from grader.diagnosis.lookups import check_index
-from grader.diagnosis.looping import line_of_bound, right_end
+from grader.diagnosis.looping import line_of_cover, right_end
 from grader.diagnosis.mending import goes_through, line_of_operand, line_of_operands_mask, line_of_place
 from grader.diagnosis.observation import Observation, span
 from grader.diagnosis.provenance import Array
-from grader.diagnosis.relation import Products, Run, Side, element, first_of, index_elements, load_of, needed_of
+from grader.diagnosis.relation import Products, Run, Side, element, first_of, index_elements, load_of
 from grader.diagnosis.reordering import line_of_exchange
-from grader.diagnosis.statements import in_one_loop, loop_around, loops_around
+from grader.diagnosis.statements import in_one_loop, loop_around
 from grader.diagnosis.tape import Node
 
 
@@ -302,7 +302,7 @@ def _other_row(walk: _Walk, wrong: Array) -> Observation:
     run, products, side = walk.run, walk.products, walk.side
     e, p = first_of(products, wrong)
     height, own = side.operand.height, products.rows(side)
-    access, line = load_of(run, side, p), line_of_place(run, products, side, p)
+    line = line_of_place(run, products, side, p)
     index_of, other = products.left.operand.index_of, products.left
     alike = (
         index_of is not None
@@ -311,22 +311,11 @@ def _other_row(walk: _Walk, wrong: Array) -> Observation:
     )
     # whole blocks of another row, with their places in X
     if alike and not ((side.row - own[:, None])[wrong] % height).any():
-        inside, stored = inside_loop(run, products), products.store.line or 0
-        # a row that needs nothing should end where it begins
-        later = side.row[e, p] > own[e] and not needed_of(run, int(products.n[e])).any()
-        # whose mask may go by the same number, and is as wrong
-        asked = {node.number for node in mask_nodes(run, access)} if access else set[int]()
-        bound = line_of_bound(
-            run, products.program, inside, "stop" if products.iteration[p] or later else "start", asked
-        )
         # behind elements of its own row, so that this iteration is needed
         if side.row[e, p] > own[e] and (products.live & ~wrong)[e, products.term == products.term[p]].any():
-            bound = line_of_operands_mask(run, products, side, p, wrong, right=right_end(run, products, wrong[e], e))
-        # of a store in that loop, what decides when it is made may be wrong as well; what is behind it is not its doing
-        made = products.flow.terms[products.term[p]].line or inside
-        around = [*loops_around(run.text, made), *loops_around(run.text, run.tape.caller(made) or 0)]
-        loop = loop_around(run.text, inside)
-        line = bound or line if loop in around and loop not in loops_around(run.text, stored) else line
+            line = line_of_operands_mask(run, products, side, p, wrong, right=right_end(run, products, wrong[e], e))
+        else:
+            line = line_of_cover(run, [products]) or line
     text = f"for {products.element(e)}, {element(run, side, e, p)} is multiplied"
     expected = f"row {own[e]} of {side.operand.letter}"
     return products.seen("rows", f"{walk.name} place", line, text, expected, p=p)

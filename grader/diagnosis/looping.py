@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Container, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -11,11 +11,9 @@ import numpy as np
 from grader.diagnosis.definition import (
     GIVEN,
     STEERS,
-    address_nodes,
     behind,
     inside_loop,
     is_brought,
-    line_to_blame,
     numbers_behind,
 )
 from grader.diagnosis.mending import lanes_in
@@ -74,47 +72,47 @@ def _of_tests(run: Run, tests: Sequence[Node], line: int) -> Bounds | None:
     return Bounds(first, first if down else end.number, second, by, line, end.number, strict)
 
 
-def line_of_bound(run: Run, program: int, inside: int, which: str, right: Container[int] = ()) -> int | None:
-    """Where the "start", the "stop" or the "step" of a program's loop around a line was made; the loop's own where that says it itself, or
-    something right is made of it too; None where there is no loop."""
-    found, loop = bounds(run, program, inside), loop_around(run.text, inside)
-    if found is None or loop is None or not (found.strict or which == "step"):
-        return None if loop is None else loop.lineno
-    made = run.tape.nodes[{"start": found.start, "stop": found.stop, "step": found.step}[which]]
-    if made.op not in GIVEN:
-        # how often a loop runs, worked out in its own line, is as wrong as what it is made of
-        count = made.line == found.line and not run.tape.nodes[found.start].inputs
-        loads = (one for one in run.tape.accesses[program] if one.op == "load")
-        fine = {node.number for load in loads for node in address_nodes(run, load)}
-        parts = behind(run, made.number) if count else ()
-        return found.line if made.number in right else line_to_blame(parts, made, fine)
-    return found.line
-
-
 def number_of(run: Run, number: int) -> int:
     return int(run.provenance.values(number).reshape(-1)[0])
 
 
 def line_of_cover(run: Run, parts: Sequence[Products]) -> int | None:
     """Where the first number was made that, were it another one, would let the programs that share a tile meet each k once; None where
-    there is none, or where the loops do not tell what is met."""
+    there is none, or where the loops do not tell what is met. What was loaded is what the tensor has, if it is not all there is."""
     with contextlib.suppress(Untraceable):
         loops = [_Loop(run, part) for part in parts]
         if not all(loop.is_as_recorded() for loop in loops):
             return None
-        K, needed, depth = run.sizes[2], needed_of(run, int(parts[0].n[0])), loops[0].depth
-        right = {number for part in parts for number in numbers_behind(run, part.store)}
-        known = (K, -(-K // depth), -(-K // depth) * run.config.split_k)  # which are right
+        needed, depth = needed_of(run, int(parts[0].n[0])), loops[0].depth
         steps = {1, depth, -(-depth // 8), *(loop.found.by for loop in loops)}
-        some = sorted({step * times for step in steps for times in range(-MOST, MOST + 1)})
+        some = np.array(sorted({step * times for step in steps for times in range(-MOST, MOST + 1)}))[:, None]
+        right = _right(run, parts, loops)
         for site in sites(run, [loop.made for loop in loops]):
-            own = number_of(run, site[0].number)
-            if site[0].op != "load" and own not in known and right.isdisjoint(node.number for node in site):
-                replaced = {node.number: np.array(some)[:, None] + number_of(run, node.number) for node in site}
+            if site[0].op != "load" and right.isdisjoint(node.number for node in site):
+                replaced = {node.number: _others(number_of(run, node.number), some, depth) for node in site}
                 with contextlib.suppress(Untraceable):
-                    if (sum(loop.met(replaced, len(some)) for loop in loops) == needed).all(axis=1).any():
+                    met, idle = zip(*(loop.met(replaced, len(some) + 4) for loop in loops), strict=True)
+                    some_each = np.all([one.any(axis=1) for one in met], axis=0)
+                    whole = (np.sum(met, axis=0) == needed).all(axis=1) & some_each
+                    if (whole & (np.sum(idle, axis=0) < run.config.split_k)).any():
                         return site[0].line
     return None
+
+
+def _others(own: int, some: Array, depth: int) -> Array:
+    """[values, 1]: other values of a number: larger and smaller ones, and the same counted in tiles, or words, in place of elements."""
+    return np.concatenate([own + some, [[own * depth], [own * 8], [own // depth], [own // 8]]])
+
+
+def _right(run: Run, parts: Sequence[Products], loops: Sequence[_Loop]) -> set[int]:
+    """What stores, the length of K, and the number of its tiles are made of."""
+    found, tiles = {i for part in parts for i in numbers_behind(run, part.store)}, -(-run.sizes[2] // loops[0].depth)
+    for node in (
+        node for loop in loops for node in loop.made if node.size == 1 and node.inputs and node.type.startswith("int")
+    ):
+        if number_of(run, node.number) in (run.sizes[2], tiles, tiles * run.config.split_k):
+            found |= {one.number for one in behind(run, node.number)}
+    return found
 
 
 class _Loop:
@@ -153,36 +151,41 @@ class _Loop:
     def is_as_recorded(self) -> bool:
         """Whether the loop meets what was multiplied for its first element of Y, whole tiles or up to the loop's end."""
         part, K = self.part, self.run.sizes[2]
-        k = part.left.k[0][part.live[0] & part.meets[0]]
+        own = (part.left.row[0] == part.m[0]) & (part.right.row[0] == part.n[0])
+        k = part.left.k[0][part.live[0] & part.meets[0] & own]
         counts = np.bincount(k[(k >= 0) & (k < K)], minlength=K)
-        return any(np.array_equal(self.met({}, 1)[0], counts) for self.whole in (True, False))
+        return any(np.array_equal(self.met({}, 1)[0][0], counts) for self.whole in (True, False))
 
-    def met(self, replaced: Mapping[int, Array], values: int) -> Array:
-        """int [values, K]: how often each k is met; -1 where the operands do not."""
+    def met(self, replaced: Mapping[int, Array], values: int) -> tuple[Array, Array]:
+        """int [values, K]: how often each k is met, -1 where the operands do not; [values]: the iterations that meet none."""
         replay, K, found = Replay(self.run, self.ids, replaced), self.run.sizes[2], self.found
         start, end, step = (replay.of(i)[:, 0] + np.zeros(values, int) for i in (found.start, found.end, found.step))
         by = step if found.ranges else step - start
-        by = np.where(by == 0, 1, by)
+        known, by = by != 0, np.where(by == 0, 1, by)
         count = -((start - end) // by) if found.strict else (end - start) // by + 1
         made = np.arange(2 * K // self.depth + 2) < count[:, None]
-        begin, *others = (self._begins_at(replay, side, both, made) for side, both in self.begins)
+        begin, *others = (self._begins_at(replay, side, both, made, by) for side, both in self.begins)
         v, i = np.nonzero(begin >= 0)
         every, counts = begin[v, i][:, None] + self.tile, np.zeros((values, K), int)
         inside = every < (K if self.whole else np.minimum(end[v], K)[:, None])
         np.add.at(counts, (np.broadcast_to(v[:, None], every.shape)[inside], every[inside]), 1)
-        apart = [(other != begin).any(axis=1)[:, None] for other in others]
-        return np.where(np.any(apart, axis=0), -1, counts) if apart else counts
+        for other in others:
+            known = known & (other == begin).all(axis=1)
+        return np.where(known[:, None], counts, -1), (made & (begin < 0)).sum(axis=1)
 
-    def _begins_at(self, replay: Replay, side: Side, both: Sequence[tuple[int, int, int] | None], made: Array) -> Array:
-        """int [values, iterations]: where each tile begins along k; -1 where it lies elsewhere, or where no iteration is made."""
-        (first, second), operand, sign = both, side.operand, 1 if self.found.by > 0 else -1
+    def _begins_at(
+        self, replay: Replay, side: Side, both: Sequence[tuple[int, int, int] | None], made: Array, by: Array
+    ) -> Array:
+        """int [values, iterations]: where each tile begins along k; -1 where it lies elsewhere, or where no iteration is made. by: how far
+        the loop's variable moves, which a single tile goes by."""
+        (first, second), operand = both, side.operand
         if first is None:
             raise Untraceable("no first tile")
         at = replay.of(first[0], first[1])[:, 0]
         along = (
             self.run.problem.scalars[operand.strides[1]] * self.depth // operand.unit if operand.strides else first[2]
         )
-        move = sign * along if second is None else replay.of(second[0], second[1])[:, 0] - at
+        move = by * along // abs(self.found.by) if second is None else replay.of(second[0], second[1])[:, 0] - at
         offsets = (at[:, None] + np.arange(made.shape[1]) * np.reshape(move, (-1, 1))) + np.zeros(made.shape, int)
         row, k = operand.place(self.run.problem, offsets)
         own = (row == self.part.rows(side)[0]) & (k >= 0) & (k < self.run.sizes[2])

@@ -240,7 +240,7 @@ def line_of_lack(
             fine.add(node.number)
         elif node.number not in fine and node.op not in ("splat", "broadcast", "load") and node.line:
             return _line_of_number(run, node, lacking, right)
-    return access.line
+    return line_unless_right(run, access, right)
 
 
 def _line_of_number(run: Run, node: Node, lacking: Array, right: Container[int]) -> int | None:
@@ -278,7 +278,7 @@ def line_unless_right(run: Run, node: Node, right: Container[int]) -> int | None
     line = node.line
     if line is None or line.caller is None:
         return line
-    same = (one for one in run.tape.nodes if one.number in right and one.line == line and one.op == node.op)
+    same = (one for one in run.tape.nodes if one.number in right and one.line == line and node.op in ("load", one.op))
     if all(one.called_line == node.called_line for one in same):
         return line
     call = CalledLine(line.caller)

@@ -13,7 +13,7 @@ import numpy as np
 
 from grader.diagnosis.definition import is_program_id, line_of_idle, numbers_behind
 from grader.diagnosis.fit import fit, named
-from grader.diagnosis.looping import bounds, line_of_bound, number_of
+from grader.diagnosis.looping import bounds, number_of
 from grader.diagnosis.mending import line_of_lack, line_of_mask
 from grader.diagnosis.observation import Observation, span
 from grader.diagnosis.provenance import Array, Untraceable
@@ -270,7 +270,7 @@ def _line_of_ends(run: Run, store: Node, tiles: TileMap | None) -> int | None:
     found = bounds(run, first, at)
     wide = found is not None and found.by > math.prod(run.grid)  # beyond what the other programs begin with
     if wide or found is None or number_of(run, found.stop) < math.prod(tiles.count) * slices:
-        return line_of_bound(run, first, at, "step" if wide else "stop")
+        return None if found is None else run.tape.nodes[found.step if wide else found.stop].line or found.line
     return None
 
 

@@ -72,21 +72,24 @@ class Replay:
         if name not in COMPUTED:
             raise Untraceable(node.op, node.line)
         with np.errstate(all="ignore"):
-            return COMPUTED[name](*inputs).astype(np.int64)
+            made: Array = COMPUTED[name](*inputs).astype(np.int64)
+        return made
 
     def _of_tile(self, node: Node, lane: int) -> Array:
         """Along one axis of a block pointer: where it begins and a stride, or a tile before and how far it was moved."""
         first, by, root = self.run.tape.nodes[node.inputs[0]], self.of(node.inputs[1]), node
         if first.op != "tile":
-            return (self.of(first.number) + lane) * by
+            begins: Array = (self.of(first.number) + lane) * by
+            return begins
         while self.run.tape.nodes[root.inputs[0]].op == "tile":
             root = self.run.tape.nodes[root.inputs[0]]
-        return self.of(first.number, lane) + by * self.of(root.inputs[1])
+        moved: Array = self.of(first.number, lane) + by * self.of(root.inputs[1])
+        return moved
 
 
 def sites(run: Run, made: Iterable[Sequence[Node]]) -> list[list[Node]]:
     """The integers that several things are made of, each the nodes that one operation made, one for each thing at most, as they are counted
-    from the last one. A constant is one where it has a line of its own, and so maybe a name."""
+    from the last one. A constant is one unless what it is used for stands in its line."""
     found = defaultdict[tuple[object, ...], list[Node]](list)
     for nodes in made:
         met = Counter[tuple[object, ...]]()
@@ -94,6 +97,8 @@ def sites(run: Run, made: Iterable[Sequence[Node]]) -> list[list[Node]]:
             if node.size == 1 and node.line and node.type.startswith("int") and node.op not in (*GIVEN, *MOVES):
                 met[key := (node.called_line, node.op)] += 1
                 found[*key, met[key]].append(node)
-    constants = {one[0].number: one[0].line for one in found.values() if not one[0].inputs}
-    used = {i for node in run.tape.nodes for i in node.inputs if i in constants and node.line == constants[i]}
+    known = {node.number for nodes in found.values() for node in nodes}
+    constants = {number: run.tape.nodes[number].line for number in known if not run.tape.nodes[number].inputs}
+    numbers = (run.tape.nodes[number] for number in known)
+    used = {i for node in numbers for i in node.inputs if i in constants and node.line == constants[i]}
     return sorted((one for one in found.values() if one[0].number not in used), key=lambda one: one[0].number)

@@ -65,15 +65,18 @@ def line_of_tile(run: Run, tiling: Tiling) -> int | None:
         return None
     values = np.arange(min(MOST_VALUES, MOST_ASKED // stores, 2 + max(stores, len(often))))[:, None]
     fewest, line = stores, None
+
+    def mends(site: Sequence[Node], own: Array) -> bool:
+        tried, right = replay.tiles(site, values), tiles[~np.isin(own, own[bad])]
+        rest = np.bincount(right[right >= 0], minlength=len(often))
+        return _cover([tried[:, own == one] for one in np.unique(own[bad])], rest, need)
+
     for site, own in owns:
-        changed, node = np.unique(own[bad]), site[0]
-        tiles_along = "div" in node.op and (own == own[0]).all() and own[0] in tiling.count  # which is right
-        if len(changed) < fewest and not tiles_along:
-            tried, right = replay.tiles(site, values), tiles[~np.isin(own, changed)]
-            rest = np.bincount(right[right >= 0], minlength=len(often))
-            if _cover([tried[:, own == one] for one in changed], rest, need):
-                fewest, line = len(changed), node.line
-    return line
+        tiles_along = "div" in site[0].op and (own == own[0]).all() and own[0] in tiling.count  # which is right
+        if len(changed := np.unique(own[bad])) < fewest and not tiles_along and mends(site, own):
+            fewest, line = len(changed), site[0].line
+    each = np.arange(stores)  # else the last one that could be another number in each program
+    return line or next((site[0].line for site, own in owns[::-1] if np.ptp(own) and mends(site, each)), None)
 
 
 def beyond_grid(run: Run, tiling: Tiling) -> str:
@@ -82,15 +85,17 @@ def beyond_grid(run: Run, tiling: Tiling) -> str:
     grid, missing = np.array(run.grid), set(range(math.prod(tiling.count)))
     with contextlib.suppress(Untraceable):
         inside = _Stores(run, tiling, run.grid)
-        if not inside.is_as_recorded(tiles := inside.tiles()[0]) or (tiles < 0).any() or len(inside.stores) > 1:
+        alike = all(made.all() for made in inside.made)
+        if not inside.is_as_recorded(tiles := inside.tiles()[0]) or (tiles < 0).any() or not alike:
             return ""
         for axis in range(3):
             more = max(tiling.count) if (grid > 1).sum() > 1 else math.prod(tiling.count)
-            wider = tuple(int(size) for size in grid + more * (np.arange(3) == axis))
-            would = _Stores(run, tiling, wider).tiles()[0].reshape(wider).take(range(grid[axis], wider[axis]), axis)
+            x, y, z = (grid + more * (np.arange(3) == axis)).tolist()
+            every = _Stores(run, tiling, (x, y, z)).tiles()[0].reshape(-1, x, y, z)
+            would = every.take(range(grid[axis], grid[axis] + more), axis + 1)
             owed = np.argwhere(would >= 0)
             if len(owed) and Counter(would[would >= 0].tolist()) == Counter(missing - set(tiles.tolist())):
-                first = owed[0] + grid * (np.arange(3) == axis)
+                first = owed[:, 1:].min(axis=0) + grid * (np.arange(3) == axis)
                 shape = np.maximum(grid, first + 1)
                 return place_in(tuple(shape.tolist()), int(np.ravel_multi_index(tuple(first), tuple(shape))))
     return ""
@@ -121,7 +126,8 @@ class _Stores:
         self.run, self.tiling, self.grid = run, tiling, grid
         self.stores = max(by_program.values(), key=len, default=[])
         often = np.bincount([one.program for one in run.stores], minlength=len(programs))
-        self.made = [often > place if len(self.stores) > 1 else programs >= 0 for place in range(len(self.stores))]
+        alike = len(self.stores) == 1 or often[: math.prod(run.grid)].min() >= len(self.stores)
+        self.made = [(often > place) | alike for place in range(len(self.stores))]
         self.ids = np.array(np.unravel_index(programs, grid))
         made = [address_nodes(run, store) for store in self.stores]
         asks = any(node.op == "get_num_programs" for nodes in made for node in nodes)
