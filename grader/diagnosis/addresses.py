@@ -6,22 +6,21 @@ compared with the strides and the depth of a tile. Nothing here knows why a coef
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 
 import numpy as np
 
-from grader.diagnosis.definition import address_nodes, inside_loop, line_of_step, mask_nodes, numbers_behind
+from grader.diagnosis.definition import address_nodes, numbers_behind
 from grader.diagnosis.fit import fit, named
 from grader.diagnosis.lookups import check_index
-from grader.diagnosis.looping import line_of_bound, right_end
+from grader.diagnosis.looping import line_of_cover, right_end
 from grader.diagnosis.mending import goes_through, line_of_operand, line_of_operands_mask, line_of_place
 from grader.diagnosis.observation import Observation, span
 from grader.diagnosis.provenance import Array
-from grader.diagnosis.relation import Products, Run, Side, element, first_of, index_elements, load_of, needed_of
+from grader.diagnosis.relation import Products, Run, Side, element, first_of, index_elements, load_of
 from grader.diagnosis.reordering import line_of_exchange
-from grader.diagnosis.statements import in_one_loop, loop_around, loops_around
+from grader.diagnosis.statements import in_one_loop, loop_around
 from grader.diagnosis.tape import Node
 
 
@@ -202,9 +201,9 @@ class _Walk:
     def _step(self, access: Node, found: _Coefficients, column: str, aspect: str) -> Observation:
         """How the operand moves on from iteration to iteration."""
         side, along_k, unit = self.side, self.strides[1], self.side.operand.unit
-        line = self.line_of_step
+        line = self.line_of_step(found.depth * along_k)
         # where the other operand moves on, this one should as well
-        beside = self.other.line_of_step if line is None and found.step == 0 else None
+        beside = self.other.line_of_move if line is None and found.step == 0 else None
         line = line or beside or access.line
         before, after = (self.covered(i) for i in (0, 1))
         if len(before) and len(after) and after.min() - before.min() == found.step / along_k * unit:
@@ -253,10 +252,27 @@ class _Walk:
         found = self.products.seen(column, f"{self.name} {aspect}", line, text, expected, numbers=coefficients)
         return replace(found, iteration=1 if step else None)
 
-    @cached_property
-    def line_of_step(self) -> int | None:
-        """Where the addresses move on from the first iteration to the second."""
-        return line_of_step(self.run, self.loads[0], self.loads[1], self.right) if len(self.loads) == 2 else None
+    def line_of_step(self, step: int) -> int | None:
+        """Where the number was made that could alone let the second iteration's addresses lie a step behind the first one's; None where no
+        line of its own moves them on."""
+        if self.found is None or self.line_of_move is None:
+            return None
+        lacking, right = (
+            np.full(self.side.offset.shape, step - self.found.step),
+            numbers_behind(self.run, self.loads[0]),
+        )
+        p = int((self.products.iteration == 1).argmax())
+        line = line_of_operand(self.run, self.products, self.side, p, lacking, self.right | right)
+        return self.line_of_move if line == self.loads[1].line else line
+
+    @property
+    def line_of_move(self) -> int | None:
+        """Where the addresses of the second iteration are made of something that those of the first one are not."""
+        if len(self.loads) < 2:
+            return None
+        known = {node.called_line for node in address_nodes(self.run, self.loads[0])}
+        fresh = (node for node in address_nodes(self.run, self.loads[1]) if node.line and node.called_line not in known)
+        return next((node.line for node in fresh), None)
 
     @cached_property
     def loads(self) -> list[Node]:
@@ -286,7 +302,7 @@ def _other_row(walk: _Walk, wrong: Array) -> Observation:
     run, products, side = walk.run, walk.products, walk.side
     e, p = first_of(products, wrong)
     height, own = side.operand.height, products.rows(side)
-    access, line = load_of(run, side, p), line_of_place(run, products, side, p)
+    line = line_of_place(run, products, side, p)
     index_of, other = products.left.operand.index_of, products.left
     alike = (
         index_of is not None
@@ -295,22 +311,11 @@ def _other_row(walk: _Walk, wrong: Array) -> Observation:
     )
     # whole blocks of another row, with their places in X
     if alike and not ((side.row - own[:, None])[wrong] % height).any():
-        inside, stored = inside_loop(run, products), products.store.line or 0
-        # a row that needs nothing should end where it begins
-        later = side.row[e, p] > own[e] and not needed_of(run, int(products.n[e])).any()
-        # whose mask may go by the same number, and is as wrong
-        asked = {node.number for node in mask_nodes(run, access)} if access else set[int]()
-        bound = line_of_bound(
-            run, products.program, inside, "stop" if products.iteration[p] or later else "start", asked
-        )
         # behind elements of its own row, so that this iteration is needed
         if side.row[e, p] > own[e] and (products.live & ~wrong)[e, products.term == products.term[p]].any():
-            bound = line_of_operands_mask(run, products, side, p, wrong, right=right_end(run, products, wrong[e], e))
-        # of a store in that loop, what decides when it is made may be wrong as well; what is behind it is not its doing
-        made = products.flow.terms[products.term[p]].line or inside
-        around = [*loops_around(run.text, made), *loops_around(run.text, run.tape.caller(made) or 0)]
-        loop = loop_around(run.text, inside)
-        line = bound or line if loop in around and loop not in loops_around(run.text, stored) else line
+            line = line_of_operands_mask(run, products, side, p, wrong, right=right_end(run, products, wrong[e], e))
+        else:
+            line = line_of_cover(run, [products]) or line
     text = f"for {products.element(e)}, {element(run, side, e, p)} is multiplied"
     expected = f"row {own[e]} of {side.operand.letter}"
     return products.seen("rows", f"{walk.name} place", line, text, expected, p=p)
@@ -377,7 +382,7 @@ def _step_apart(walks: list[_Walk]) -> Observation | None:
     if steps[0] == steps[1] or behind.found is None or access is None:
         return None
     first, then = (span(behind.covered(i)) for i in (0, 1))
-    other = walks[walks[0] is behind].side.operand.letter
+    unit, other = behind.side.operand.unit, walks[walks[0] is behind].side.operand.letter
     text = f"k of {behind.side.operand.letter} advances by {{0}} from one iteration to the next ({first}, then {then})"
     text += f", and k of {other} by {max(steps)}"
     later, used = np.flatnonzero(behind.products.iteration == 1), None
@@ -385,7 +390,7 @@ def _step_apart(walks: list[_Walk]) -> Observation | None:
         p = int(later[0])
         load = load_of(behind.run, behind.side, p) or access
         used = line_of_exchange(behind.run, behind.products, behind.side, p, load)
-    line = used or behind.line_of_step or access.line
+    line = used or behind.line_of_step(max(steps) // unit * behind.strides[1]) or access.line
     return behind.observation("k", "step", line, text, "the same for both", min(steps))
 
 
@@ -401,18 +406,3 @@ def check_steps(run: Run, products: Products) -> list[Observation]:
 def _expecting(one: Observation, expected: str) -> Observation:
     """An observation of a step; what one operand should move by depends on the other one, which is wrong too."""
     return replace(one, expected=expected) if one.aspect.endswith(" step") else one
-
-
-def line_between_slices(run: Run, parts: Sequence[Products]) -> int | None:
-    """Where slices whose starts are one tile apart advance by one tile, and so read the next slice's tiles; None where they do not."""
-    begins = sorted(int(part.left.k[0][part.live[0]].min()) for part in parts if part.live[0].any())
-    walk = _Walk(run, parts[0], "left")
-    if walk.found is None or not walk.found.moves or len(begins) < 2:
-        return None
-    tile, moved = walk.found.depth, (node for load in walk.loads[1:] for node in address_nodes(run, load))
-    ends = (part.left.k[0][part.left.asked[0]].max(initial=0) for part in parts)
-    if any(node.op == "loop_variable" for node in moved) and min(ends) < run.sizes[2] - len(parts) * tile:
-        return None  # it would end earlier, if its steps were longer
-    if begins != [tile * place for place in range(len(begins))]:
-        return None
-    return walk.line_of_step if walk.found.step == tile * walk.strides[1] else None

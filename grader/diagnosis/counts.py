@@ -2,23 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from itertools import pairwise
+from collections.abc import Sequence
 
 import numpy as np
 
-from grader.diagnosis.addresses import line_between_slices
 from grader.diagnosis.definition import (
     inside_loop,
     is_cut,
-    line_of_condition,
     line_of_idle_product,
     line_of_skip,
-    numbers_behind,
 )
 from grader.diagnosis.fit import named
-from grader.diagnosis.flow import Term
-from grader.diagnosis.looping import line_of_bound, line_of_interleaved, line_of_rounds, line_of_slice, right_end
+from grader.diagnosis.looping import line_of_cover, right_end
 from grader.diagnosis.mending import line_of_operands_mask, line_of_place
 from grader.diagnosis.observation import Number, Observation, plain, span
 from grader.diagnosis.provenance import Array
@@ -47,18 +42,11 @@ def check_counts(run: Run, parts: Sequence[Products]) -> list[Observation]:
         text = (
             f"the elements at k = {span(twice)} are multiplied {_often(own[twice])} for {where}{_together(run, parts)}"
         )
-        begins = {int(part.left.k[0][part.live[0]].min()) for part in parts if part.live[0].any()}
-        ends = {int(part.left.k[0][part.live[0]].max()) for part in parts if part.live[0].any()}
-        which = "stop" if len(ends) == 1 < len(begins) else "start"
-        apart = len(parts) > 1 or not one.iterates  # what reaches into the next tile is no step that is too small
-        line = _line_of_reach(run, parts, twice) if apart and not len(missing) else None
-        line, hedged = (line, True) if line else _line(run, parts, which, twice)
+        line, hedged = _line(run, parts, twice)
         found.append(one.seen("count", "twice", line, text, "each k once", hedged=hedged))
     # as many as there should be, so that what is met twice is what is met instead
     if len(missing) and not (len(parts) > 1 and len(twice) and counts.sum() >= needed.sum()):
-        met = np.flatnonzero(needed & (counts > 0))
-        which = "start" if len(met) and missing[0] < met[0] else "stop"
-        found.append(_missing(run, parts, e, missing, where, which))
+        found.append(_missing(run, parts, e, missing, where))
     return found
 
 
@@ -91,72 +79,22 @@ def _together(run: Run, parts: Sequence[Products]) -> str:
     )
 
 
-def _line(run: Run, parts: Sequence[Products], which: str, amiss: Array) -> tuple[int | None, bool]:
-    """Where it is decided which k are met: a load of what was loaded before; the condition of a multiplication; where the start, or the
-    stop, of the loop over k was made; of slices without such a loop, their place along k. Of some elements of each word alone, the loop
-    over these. And whether that was not tried."""
+def _line(run: Run, parts: Sequence[Products], amiss: Array) -> tuple[int | None, bool]:
+    """Where the number was made that would let the loops over k meet each once, were it another one; else the condition of a multiplication
+    that was never made, or the innermost loop. And whether that was not tried."""
     one, inside = parts[0], inside_loop(run, parts[0])
     outer = {loop.lineno for loop in loops_around(run.text, one.store.line or 0)}
     loops = [loop.lineno for loop in loops_around(run.text, inside) if loop.lineno not in outer]
-    if line := _line_of_load_again(run, one):
-        return line, True
-    if loops and len(np.unique(amiss % one.right.operand.unit)) < one.right.operand.unit:
-        return loops[0], False
-    if line := _line_of_condition(run, parts, amiss):
-        return line, True
-    met = np.concatenate([part.left.k[part.live] for part in parts])
-    missing = not np.isin(amiss, met).any()
-    if found := _line_of_missing(run, parts, which, amiss, inside if loops else None) if missing else None:
-        return found
-    if len(loops) > 1 and (not met.size or amiss.min() > met.max() or amiss.max() < met.min()):
-        inside = loops[0]  # what the inner loop does is right each time
-    when = one.when[one.live[0] & (one.left.k[0] == amiss[0])]
-    if len(parts) == 1 and len(np.unique(when)) > 1 and loops:
-        which = "step"  # what is met in two of its iterations
-    return _line_of_walk(run, parts, which, inside, missing=missing)
-
-
-def _line_of_missing(
-    run: Run, parts: Sequence[Products], which: str, amiss: Array, inside: int | None
-) -> tuple[int | None, bool] | None:
-    """As `_line`, of k that no multiplication has, whether they were loaded or not. inside: a line in the loop over k, if there is one."""
-    one = parts[0]
-    if _loaded(run, one, amiss):  # so that it is not the loop that ends elsewhere
-        if line := line_of_skip(run, inside) if inside is not None else None:
-            return line, True
-        # the first tiles are there, and later ones are multiplied
-        return (one.flow.terms[0].line, True) if which == "start" and one.flow.terms else None
-    if line := line_of_idle_product(run, [term.line for term in one.flow.terms]):
-        return line, True
-    if line := line_of_rounds(run, parts, amiss):
-        return line, len(parts) > 1
-    return None
-
-
-def _line_of_walk(
-    run: Run, parts: Sequence[Products], which: str, inside: int, *, missing: bool
-) -> tuple[int | None, bool]:
-    """As `_line`, where slices begin, or what the start, stop or step of the loop around a line is made of."""
-    one = parts[0]
-    if len(parts) > 1 and which == "start" and one.flow.terms:
-        interleaved = line_of_interleaved(run, parts) if not missing else None
-        return interleaved or line_between_slices(run, parts) or line_of_slice(run, parts) or one.store.line, True
-    right = numbers_behind(run, one.store)
-    line = line_of_bound(run, one.program, inside, which if one.flow.terms else "stop", right) or one.store.line
-    return line, True
-
-
-def _line_of_load_again(run: Run, one: Products) -> int | None:
-    """A load of X that brings what another line has loaded, for another multiplication of the same sum; of one helper, its second call."""
-    loads = [load_of(run, one.left, int(np.argmax(one.term == term))) for term in np.unique(one.term[one.live[0]])]
-    known = [load for load in loads if load is not None and load.active.any()]
-    for first, second in pairwise(known):
-        if first.line and second.line and np.array_equal(first.offsets, second.offsets):
-            if first.line != second.line:
-                return second.line
-            if first.line.caller != second.line.caller:
-                return second.line.caller
-    return None
+    if line := line_of_cover(run, parts):
+        return line, False
+    if not np.isin(amiss, np.concatenate([part.left.k[part.live] for part in parts])).any():
+        loaded = _loaded(run, one, amiss)  # so that it is not the loop that ends elsewhere
+        found = (
+            line_of_skip(run, inside) if loaded else line_of_idle_product(run, [term.line for term in one.flow.terms])
+        )
+        if found is not None:
+            return found, True
+    return next(iter(loops), one.store.line), True
 
 
 def _loaded(run: Run, one: Products, k: Array) -> bool:
@@ -164,39 +102,6 @@ def _loaded(run: Run, one: Products, k: Array) -> bool:
     loads = run.loads(one.program, one.left.operand.tensor)
     places = (one.left.operand.place(run.problem, load.offsets[load.active])[1] for load in loads)
     return any(np.isin(k, along).any() for along in places)
-
-
-def _line_of_condition(run: Run, parts: Sequence[Products], amiss: Array) -> int | None:
-    """The condition of a multiplication that meets some k once more, or that only other programs run and that is as deep as these."""
-    nodes, tiles = run.tape.nodes, list(_tiles(parts))
-    mine = {term.line for _, term, _ in tiles}
-    again = {term.line for part, term, tile in tiles if (np.isin(part.left.k, amiss) & part.live)[:, tile].any()}
-    dots = (node for node in run.provenance.products(range(len(nodes))) if node.op == "dot")
-    deep = {node.line for node in dots if nodes[node.inputs[0]].shape[-1] >= len(amiss)}
-    for line in again or deep - mine:
-        beside = max((other or 0 for other in mine - {line}), default=0)
-        if line and (beside or not mine) and (found := line_of_condition(run, line, beside)):
-            return found
-    return None
-
-
-def _line_of_reach(run: Run, parts: Sequence[Products], twice: Array) -> int | None:
-    """The mask of a whole tile whose last k belong to another tile, which begins there."""
-    tiles = [(part, tile[part.left.asked[0, tile]]) for part, _, tile in _tiles(parts)]
-    begins = {int(part.left.k[0, tile].min()) for part, tile in tiles if tile.size}
-    for part, tile in tiles:
-        k = part.left.k[0, tile]
-        again, whole = np.isin(k, twice), part.live[0, tile][k < run.sizes[2]].all()
-        if whole and again.any() and not again[0] and int(k[again].min()) in begins:
-            wrong = part.left.live & np.isin(part.left.k, twice)
-            return line_of_operands_mask(run, part, part.left, int(tile[again][0]), wrong)
-    return None
-
-
-def _tiles(parts: Sequence[Products]) -> Iterator[tuple[Products, Term, Array]]:
-    """Each multiplication of some programs, and which of the products are its own."""
-    for part in parts:
-        yield from ((part, term, np.flatnonzero(part.term == t)) for t, term in enumerate(part.flow.terms))
 
 
 def _often(counts: Array) -> str:
@@ -207,7 +112,7 @@ def _often(counts: Array) -> str:
     return "twice" if low == 2 else f"{low} times"
 
 
-def _missing(run: Run, parts: Sequence[Products], e: int, missing: Array, where: str, which: str) -> Observation:
+def _missing(run: Run, parts: Sequence[Products], e: int, missing: Array, where: str) -> Observation:
     """Some k that no product has: left out by a mask, or never reached.
 
     Not split: one cause after another, the most certain first; each has a sentence of its own.
@@ -256,7 +161,7 @@ def _missing(run: Run, parts: Sequence[Products], e: int, missing: Array, where:
     if depth and alone and made == len(rounds_begun(run, one.program, one.flow.terms, one.store)):
         text += f": the loop runs {made} iteration{'s' if made != 1 else ''} of {{0}}"
         numbers = (named(run, depth),)
-    line, hedged = _line(run, parts, which, missing)
+    line, hedged = _line(run, parts, missing)
     return one.seen("count", "missing", line, text, "each k once", numbers=numbers, hedged=hedged)
 
 

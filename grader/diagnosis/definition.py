@@ -10,7 +10,6 @@ condition along what it goes by. Which statement stands inside which is told by 
 from __future__ import annotations
 
 import ast
-import contextlib
 from collections.abc import Callable, Container, Iterable, Sequence
 from typing import TYPE_CHECKING
 
@@ -81,29 +80,6 @@ def line_to_blame(made: Iterable[Node], use: Node, right: Container[int] = ()) -
     return left[-1] if left else use.line
 
 
-def nodes_along(run: Run, access: Node, axis: int) -> list[Node]:
-    """Those of the nodes of an access's addresses that vary along one axis of its tile alone, by their numbers or by their shape, and
-    vectors that become such."""
-    found: dict[int, Node] = {}
-    vectors: set[int] = set()
-    for node in reversed(address_nodes(run, access)):
-        long = [one for one, length in enumerate(node.shape) if length > 1]
-        shaped = len(node.shape) == len(access.shape) > 1 and long == [axis] and "ptr" not in node.type
-        if shaped or node.number in vectors or varies_along(run, node, access.shape) == {axis}:
-            found[node.number] = node
-            sources = map(run.tape.nodes.__getitem__, node.inputs)
-            vectors |= {one.number for one in sources if len(one.shape) == 1 and one.size == node.size > 1}
-    return list(found.values())[::-1]
-
-
-def nodes_behind_axis(run: Run, access: Node, axis: int | None) -> list[Node]:
-    """What an access's addresses were made of, of one axis alone if there is one."""
-    if axis is None:
-        return address_nodes(run, access)
-    along = [node.number for node in nodes_along(run, access, axis)]
-    return [run.tape.nodes[i] for i in sorted({one.number for number in along for one in behind(run, number)})]
-
-
 def varies_along(run: Run, node: Node, shape: tuple[int, ...]) -> set[int]:
     """The axes of a tile of `shape` along which an integer node varies; none for a pointer or a scalar."""
     if node.size == 1 or "ptr" in node.type or "pointer" in node.type:
@@ -121,57 +97,6 @@ def varies_along(run: Run, node: Node, shape: tuple[int, ...]) -> set[int]:
     }
 
 
-def line_of_base(
-    run: Run,
-    access: Node,
-    axis: int | None = None,
-    right: Container[int] = (),
-    begins: tuple[int, int] | None = None,
-) -> int | None:
-    """Where what a tile begins with along one axis was made of a program id; None: along any axis.
-
-    Of `pid_m * BLOCK_M + tl.arange(0, BLOCK_M)` that is the line that made pid_m, or this one where pid_m is a program id itself, or
-    something right is made of it too. Where nothing depends on one, the line where the lanes begin. begins: with which element
-    the tile begins there, and how many it has: where no number that it is made of is that of this tile, it is not the numbers that
-    are wrong, but what is made of them.
-
-    Not split: it tries one place after another, the most certain first; each branch is a form of kernel that was met.
-    """
-    nodes = nodes_behind_axis(run, access, axis)
-    made = made_with(nodes, is_program_id) or made_with(_along_none(run, access), is_program_id)
-    if not made:
-        return next((node.line for node in nodes if node.op == "make_range" and node.line), access.line)
-    tiles = [node for node in made if node.size > 1 and node.line][:1]
-    numbers = [
-        node
-        for node in made
-        if node.size == 1 and node.op not in ("addptr", "loop_variable") and not is_program_id(node)
-    ]
-    if begins is not None and begins[0]:
-        with contextlib.suppress(Untraceable):
-            first, size = begins
-            held = [int(run.provenance.values(node.number).reshape(-1)[0]) for node in numbers]
-            if first not in [one * size for one in held]:
-                numbers = [node for node, one in zip(numbers, held, strict=True) if one == first]
-    if axis is not None:  # nor is it that a right number is counted in elements
-        numbers = [node for node in numbers if not _multiplies_by(run, node, access.shape[axis])] or numbers
-    lines = {one.line for one in tiles}
-    return line_to_blame([*tiles, *(node for node in numbers if node.line not in lines)], access, right)
-
-
-def _multiplies_by(run: Run, node: Node, size: int) -> bool:
-    """Whether a number is another one times a size."""
-    with contextlib.suppress(Untraceable):
-        return node.op == "mul" and any(run.provenance.values(one).reshape(-1)[0] == size for one in node.inputs)
-    return False
-
-
-def _along_none(run: Run, access: Node) -> list[Node]:
-    """What an access's addresses were made of that belongs to no axis of its tile alone, but to all of it."""
-    of_axes = {node.number for axis in range(len(access.shape)) for node in nodes_behind_axis(run, access, axis)}
-    return [node for node in address_nodes(run, access) if node.number not in of_axes]
-
-
 def made_with(nodes: Sequence[Node], given: Asked) -> list[Node]:
     """Those of some nodes, in their order, that are given or made with one that is."""
     found: dict[int, Node] = {}
@@ -179,38 +104,6 @@ def made_with(nodes: Sequence[Node], given: Asked) -> list[Node]:
         if given(node) or not found.keys().isdisjoint(node.inputs):
             found[node.number] = node
     return list(found.values())
-
-
-def line_of_step(run: Run, first: Node, second: Node, right: Container[int] = ()) -> int | None:
-    """Where an address moves on from one iteration to the next: the first of what the second access was made of, and the first access
-    was not, that goes on with something older, else the first of all. None where it does not move on."""
-    before = {node.number for node in address_nodes(run, first)}
-    fresh = _fresh(address_nodes(run, first), address_nodes(run, second))
-    left = [
-        node
-        for node in fresh
-        if node.inputs and node.op != "loop_variable" and node.line != second.line and node.number not in right
-    ]
-    carried = [node for node in left if not before.isdisjoint(node.inputs)]
-    line = (carried or left or [second])[0].line if fresh else None
-    if line and first.line and first.line == second.line and line.caller not in (None, first.line.caller):
-        return line.caller  # what a helper did right in its first call is not its mistake
-    return line
-
-
-def _fresh(before: Sequence[Node], after: Sequence[Node]) -> list[Node]:
-    """What an address was made of that an earlier one was not: neither the nodes themselves, nor what a line made again of the same."""
-    same: dict[int, int] = {}
-
-    def made_of(node: Node) -> tuple[object, ...]:
-        return node.op, node.line, tuple(same.get(i, i) for i in node.inputs)
-
-    known = {made_of(node): node.number for node in before}
-    for node in after:
-        if node.inputs and node.op != "loop_variable" and made_of(node) in known:
-            same[node.number] = known[made_of(node)]
-    numbers = same.keys() | {node.number for node in before}
-    return [node for node in after if node.number not in numbers and node.line is not None]
 
 
 def start_of_sum(run: Run, number: int) -> int | None:
@@ -255,48 +148,12 @@ def is_cut(run: Run, access: Node) -> bool:
 # ---- what Python goes by: loops and conditions, whose bounds and tests the tape has too
 
 
-def line_of_alias(text: str, loop: Loop, place: int) -> int | None:
-    """Where a range's start, stop or step got its name, if it is another name of something given, which leaves no node on the tape."""
-    names = [ast.unparse(one) for one in getattr(getattr(loop, "iter", loop), "args", [])]
-    return _line_of_other_name(text, ([None, *names] if len(names) == 1 else [*names, None, None])[place])
-
-
-def line_of_pointer(text: str, load: Node) -> int | None:
-    """The same of a pointer of which a load takes an element as it is."""
-    calls = (
-        one for one in all_of(text, ast.Call) if one.lineno == load.line and ast.unparse(one.func).endswith("load")
-    )
-    return next((_line_of_other_name(text, ast.unparse(one.args[0])) for one in calls if one.args), None)
-
-
-def _line_of_other_name(text: str, name: str | None) -> int | None:
-    found = [one for one in all_of(text, ast.Assign) if ast.unparse(one.targets[0]) == name]
-    return found[0].lineno if len(found) == 1 and isinstance(found[0].value, ast.Name) else None
-
-
 def line_of_idle(run: Run) -> int | None:
-    """The condition, or the loop, that a program which stores nothing met last, of those that went otherwise where others store; where
-    none does, a store in that loop."""
-    storing = {one.program for one in run.stores}
-    met = {program: _steered(run, program) for program in run.tape.programs}
-    others = {one for program in storing & met.keys() for one in met[program].items()}
-    idle = (list(mine.items()) for program, mine in met.items() if program not in storing)
-    line = next((line for mine in idle for line, went in reversed(mine) if (line, went) not in others), None)
-    calls = (
-        one.lineno for one in all_of(run.text, ast.Call) if ast.unparse(one.func).endswith(("store", "atomic_add"))
-    )
-    inside = (one for one in calls if line in [loop.lineno for loop in loops_around(run.text, one)])
-    return next(inside, line) if not storing else line
-
-
-def _steered(run: Run, program: int) -> dict[int, bool]:
-    """The lines of the conditions and loops that a program met, and whether it went on inside when it first did."""
-    found: dict[int, bool] = {}
-    for node in map(run.tape.nodes.__getitem__, run.tape.programs[program]):
-        if node.op in STEERS and node.line:
-            first, *rest = (int(run.provenance.values(i).reshape(-1)[0]) for i in node.inputs)
-            found.setdefault(node.line, first < rest[0] if rest else bool(first))
-    return found
+    """What the first store of a module that no program reaches stands in: a condition or a loop; else the store."""
+    calls = (one for one in all_of(run.text, ast.Call) if ast.unparse(one.func).endswith(("store", "atomic_add")))
+    line = min((one.lineno for one in calls), default=None)
+    blocks = around(run.text, line or 0)
+    return blocks[0].lineno if blocks else line
 
 
 def line_of_value(run: Run, store: Node) -> int | None:

@@ -6,8 +6,8 @@ from collections.abc import Callable
 
 import numpy as np
 
-from grader.diagnosis.definition import address_nodes, line_of_pointer, line_of_step, line_to_blame
-from grader.diagnosis.mending import line_of_mask, line_of_place
+from grader.diagnosis.definition import address_nodes, numbers_behind
+from grader.diagnosis.mending import line_of_lack, line_of_mask, line_of_place
 from grader.diagnosis.observation import Observation
 from grader.diagnosis.relation import Products, Run, Side, element, first_of, index_elements, load_of
 from grader.diagnosis.reordering import line_of_exchange
@@ -26,7 +26,7 @@ def check_index(run: Run, products: Products) -> list[Observation]:
     another = products.live & (indices >= 0) & (indices != wanted)
     if another.any():
         e, p = first_of(products, another)
-        line, beside = _line_of_element(run, products, e, p)
+        line, beside = _line_of_element(run, products, e, p, int(wanted[e, p] - indices[e, p]))
         text = f"{short}[{indices[e, p]}] selects the columns of {letter} that are multiplied by {element(run, other, e, p)}"
         text += f"; {other.operand.letter} advances on this line" if beside else ""
         return [products.seen("index", "element", line, text, f"{short}[{wanted[e, p]}]", p=p, hedged=True)]
@@ -45,9 +45,9 @@ def check_index(run: Run, products: Products) -> list[Observation]:
     return []
 
 
-def _line_of_element(run: Run, products: Products, e: int, p: int) -> tuple[int | None, bool]:
-    """Where another element of the index was taken than the partner's, or another partner than the element's: the one that did not
-    move on, or where the index's pointer was made; and whether only the other one moves on there."""
+def _line_of_element(run: Run, products: Products, e: int, p: int, lacks: int) -> tuple[int | None, bool]:
+    """Where the number was made that could alone take the partner's element of the index, `lacks` elements further, or where the partner is
+    the one that did not move on; and whether only the other operand moves on there."""
     side, before = products.left, np.flatnonzero(products.iteration == products.iteration[p] - 1)
     access, partner = load_of(run, side, p), load_of(run, products.right, p)
     if access is None or partner is None:
@@ -57,16 +57,15 @@ def _line_of_element(run: Run, products: Products, e: int, p: int) -> tuple[int 
     loads = list(filter(_of_index(side), address_nodes(run, access)))
     if not loads:
         return access.line, False
-    if len(before):
-        previous, earlier = load_of(run, side, int(before[0])), load_of(run, products.right, int(before[0]))
-        if earlier is not None and np.array_equal(earlier.offsets, partner.offsets):
-            return line_of_step(run, earlier, partner) or partner.line, False
-        indices = list(filter(_of_index(side), address_nodes(run, previous))) if previous else []
-        if earlier is not None and indices[-1:] == loads[-1:]:  # loaded once
-            return line_of_step(run, earlier, partner) or access.line, True
-        return (line_of_step(run, indices[-1], loads[-1]) if indices else None) or loads[-1].line, False
-    made = [node for node in address_nodes(run, loads[-1]) if node.op == "addptr"]
-    return (None if made else line_of_pointer(run.text, loads[-1])) or line_to_blame(made, loads[-1]), False
+    earlier = [load for at in before[:1] for each in (side, products.right) if (load := load_of(run, each, int(at)))]
+    if len(earlier) == 2 and np.array_equal(earlier[1].offsets, partner.offsets):
+        return line_of_place(run, products, products.right, p, numbers_behind(run, earlier[1])), False
+    known = [load for one in earlier[:1] for load in filter(_of_index(side), address_nodes(run, one))]
+    if known[-1:] == loads[-1:]:  # loaded once
+        return line_of_place(run, products, products.right, p, numbers_behind(run, earlier[1])), True
+    lanes = np.flatnonzero(loads[-1].offsets.reshape(-1) == index_elements(run, side)[e, p])[:1]
+    right = numbers_behind(run, *known[-1:], partner, products.store)
+    return line_of_lack(run, loads[-1], lanes, np.full(len(lanes), lacks), right), False
 
 
 def _left_out(run: Run, side: Side, p: int) -> Node | None:

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import itertools
-from collections.abc import Container, Sequence
+import contextlib
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -11,36 +11,36 @@ import numpy as np
 from grader.diagnosis.definition import (
     GIVEN,
     STEERS,
-    address_nodes,
     behind,
-    changing_axis,
     inside_loop,
-    is_program_id,
-    line_of_alias,
-    line_of_base,
-    line_to_blame,
-    made_with,
-    nodes_behind_axis,
+    is_brought,
     numbers_behind,
 )
-from grader.diagnosis.mending import lanes_in, line_of_lack, mending
-from grader.diagnosis.provenance import Array
-from grader.diagnosis.relation import Products, Run, load_of, needed_of
+from grader.diagnosis.mending import lanes_in
+from grader.diagnosis.provenance import Array, Untraceable, spread
+from grader.diagnosis.relation import Products, Run, Side, load_of, needed_of
+from grader.diagnosis.replaying import Replay, sites
 from grader.diagnosis.statements import loop_around
 from grader.diagnosis.tape import Node
+
+MOST = 16
+"""By so many tiles, and steps of a loop, a number is tried to be another one."""
 
 
 @dataclass(frozen=True)
 class Bounds:
-    """The nodes of a loop's first number, its end, and what makes its second number; by how much it moves on, and its line. strict:
-    whether it does not go on at its end itself."""
+    """The nodes of a loop's first number, its end, and what makes its second number; by how much it moves on, and its line. end: the number
+    that it goes up or down to; stop: of one that goes down to a number that stands there, where it begins. strict: whether it does not go
+    on at its end itself. ranges: whether it is a `for`, so that `step` is what is added."""
 
     start: int
     stop: int
     step: int
     by: int
     line: int
+    end: int
     strict: bool = True
+    ranges: bool = False
 
 
 def bounds(run: Run, program: int, inside: int) -> Bounds | None:
@@ -53,7 +53,7 @@ def bounds(run: Run, program: int, inside: int) -> Bounds | None:
     steers = [node for node in mine if node.op in STEERS and node.line in head]
     if steers and steers[0].op == "range":
         start, stop, step = steers[0].inputs
-        return Bounds(start, stop, step, number_of(run, step), loop.lineno)
+        return Bounds(start, stop, step, number_of(run, step), loop.lineno, stop, ranges=True)
     return _of_tests(run, [run.tape.nodes[node.inputs[0]] for node in steers[:2]], loop.lineno)
 
 
@@ -69,168 +69,128 @@ def _of_tests(run: Run, tests: Sequence[Node], line: int) -> Bounds | None:
     (first, second), end = moves[0], run.tape.nodes[stays[0]]
     down = end.op not in GIVEN and not end.inputs  # to a number that stands there: how often is what it begins with
     by, strict = number_of(run, second) - number_of(run, first), tests[0].op[-2:] not in ("LE", "GE")
-    return Bounds(first, first if down else end.number, second, by, line, strict)
-
-
-def line_of_bound(run: Run, program: int, inside: int, which: str, right: Container[int] = ()) -> int | None:
-    """Where the "start", the "stop" or the "step" of a program's loop around a line was made; the loop's own where that says it itself, or
-    something right is made of it too; None where there is no loop."""
-    found, loop = bounds(run, program, inside), loop_around(run.text, inside)
-    if found is None or loop is None or not (found.strict or which == "step"):
-        return None if loop is None else loop.lineno
-    made = run.tape.nodes[{"start": found.start, "stop": found.stop, "step": found.step}[which]]
-    if made.op not in GIVEN:
-        # how often a loop runs, worked out in its own line, is as wrong as what it is made of
-        count = made.line == found.line and not run.tape.nodes[found.start].inputs
-        loads = (one for one in run.tape.accesses[program] if one.op == "load")
-        fine = {node.number for load in loads for node in address_nodes(run, load)}
-        parts = behind(run, made.number) if count else ()
-        return found.line if made.number in right else line_to_blame(parts, made, fine)
-    return line_of_alias(run.text, loop, ("start", "stop", "step").index(which)) or found.line
+    return Bounds(first, first if down else end.number, second, by, line, end.number, strict)
 
 
 def number_of(run: Run, number: int) -> int:
     return int(run.provenance.values(number).reshape(-1)[0])
 
 
-def line_of_number(run: Run, number: int, lacking: Sequence[int], right: Container[int], use: int) -> int:
-    """Where the first number was made that could alone make one number larger by one of these, and that nothing right is made of; `use`,
-    the line that goes by it, where that is nothing but given."""
-    made = [mending(run.provenance, number, np.zeros(1, dtype=np.int64), np.array([one])) for one in lacking]
-    nodes = {one.node.number: one.node for one in itertools.chain(*made) if one.node.op not in GIVEN and one.node.line}
-    blamed = [nodes[number] for number in sorted(nodes) if number not in right]
-    blamed.sort(key=lambda node: node.op == "load")  # which is what the tensor has, if it is not all there is
-    return next((node.line for node in blamed if node.line), use)
-
-
-def line_of_rounds(run: Run, parts: Sequence[Products], amiss: Array) -> int | None:
-    """Where a loop's start, stop or step is made, if another one would let it meet just what is missing: before its first iteration, after
-    its last one, or between them. None where none would."""
-    lines = (_line_of_rounds(run, part, amiss, sliced=len(parts) > 1) for part in parts)
-    return next(filter(None, lines), None)
-
-
-def _line_of_rounds(run: Run, part: Products, amiss: Array, *, sliced: bool) -> int | None:
-    met, found = _rounds(part), bounds(run, part.program, inside_loop(run, part))
-    if not met or found is None or not found.by:
-        return None
-    depth, by, store = len(met[0]), _moves_by(run, part, met, found), numbers_behind(run, part.store)
-    order = _order(run, part, met, by)
-    place, known = np.flatnonzero(np.isin(order, amiss)), np.flatnonzero(np.isin(order, np.concatenate(met)))
-    if len(place) != len(amiss) or not len(known):
-        return None
-    rounds, more = -(-len(amiss) // depth) * found.by, np.arange(len(amiss))
-    if np.array_equal(place, more + 1 + known[-1]):
-        begins = {node.number for load in _loads(run, part) for node in all_of_address(run, load)}
-        if sliced:  # what is the same in all slices moves all of them
-            begins &= {node.number for node in made_with(run.tape.nodes[: part.store.number], is_program_id)}
-            begins |= _of_all_tiles(run, found.stop, depth)
-        if abs(rounds) == abs(found.by) and run.tape.nodes[found.stop].op == "load":
-            begins.add(found.stop)  # a number that was loaded lacks no single iteration
-        sign, left = 1 if found.stop != found.start else -1, len(amiss) * found.by // (by or depth)  # not whole, maybe
-        return line_of_number(run, found.stop, (sign * rounds, sign * left), store | begins, found.line)
-    if np.array_equal(place, more - len(amiss) + known[0]):
-        return line_of_number(run, found.start, (-rounds,), store, found.line)
-    if by and depth != abs(by) and found.by * depth % by == 0:
-        return line_of_number(run, found.step, (found.by * depth // abs(by) - found.by,), store, found.line)
-    return None
-
-
-def _moves_by(run: Run, part: Products, met: Sequence[Array], found: Bounds) -> int:
-    """By how much k moves from one iteration to the next, 0 where not always by the same; after a single one, where its loop leads."""
-    steps = {int(after[0] - before[0]) for before, after in itertools.pairwise(met)}
-    if steps:
-        return steps.pop() if len(steps) == 1 else 0
-    own = {node.number for load in _loads(run, part) for node in all_of_address(run, load)}
-    return -len(met[0]) if found.by < 0 and found.start in own else len(met[0])
-
-
-def _of_all_tiles(run: Run, stop: int, depth: int) -> set[int]:
-    """What the number of all tiles along K, before they are shared out, was made of."""
-    made, tiles = behind(run, stop), -(-run.sizes[2] // depth)
-    right = [one.number for one in made if one.op not in GIVEN and number_of(run, one.number) == tiles]
-    return {node.number for number in right for node in behind(run, number)}
-
-
-def _order(run: Run, part: Products, met: Sequence[Array], by: int) -> Array:
-    """All k that a program would meet if its loop began earlier and ended later, in the order in which it would."""
-    if not by or abs(by) == len(met[0]):
-        found = np.flatnonzero(needed_of(run, int(part.n[0])))
-        return found[::-1] if by < 0 or met[-1][0] < met[0][0] else found
-    tiles = np.arange(-(run.sizes[2] // abs(by)), 1 + run.sizes[2] // abs(by)) * by  # one of several
-    every: Array = (tiles[:, None] + met[0]).reshape(-1)
-    return every[(every >= 0) & (every < run.sizes[2])]
-
-
-def _loads(run: Run, part: Products) -> list[Node]:
-    return [load for side in (part.left, part.right) if len(side.node) and (load := load_of(run, side, 0))]
-
-
-def _rounds(part: Products) -> list[Array]:
-    """The k of each iteration in which a program multiplies, as the right operand's addresses have them, whatever its mask leaves out."""
-    side, unit = part.right, part.right.operand.unit
-    if part.round is None:
-        return []
-    here = [side.asked[0] & (part.round == number) for number in np.unique(part.round)]
-    words = [np.unique(side.k[0][use] // unit * unit) for use in here]
-    return [(k[:, None] + np.arange(unit)).reshape(-1) for k in words] if all(len(k) for k in words) else []
-
-
-def all_of_address(run: Run, load: Node) -> list[Node]:
-    """What a load's addresses are made of, and those of what was loaded for them; no masks."""
-    found = address_nodes(run, load)
-    return found + [node for one in found if one.op == "load" and one is not load for node in all_of_address(run, one)]
-
-
-def line_of_slice(run: Run, parts: Sequence[Products]) -> int | None:
-    """Where the first program's place along k was made that is not where the slices before it end, if each is as long as it is, or that is
-    not the next tile, if slices take turns; None where all begin there."""
-    begin = 0
-    for part in sorted(parts, key=lambda part: part.program):
-        met, side, access = _rounds(part), part.left, load_of(run, part.left, 0) if len(part.left.node) else None
-        if not met or access is None:
+def line_of_cover(run: Run, parts: Sequence[Products]) -> int | None:
+    """Where the first number was made that, were it another one, would let the programs that share a tile meet each k once; None where
+    there is none, or where the loops do not tell what is met. What was loaded is what the tensor has, if it is not all there is."""
+    with contextlib.suppress(Untraceable):
+        loops = [_Loop(run, part) for part in parts]
+        if not all(loop.is_as_recorded() for loop in loops):
             return None
-        if met[0][0] != begin:
-            found = bounds(run, part.program, inside_loop(run, part))
-            right, lack = numbers_behind(run, part.store) | _length(run, found), int(begin - met[0][0])
-            if found and any(node.op == "loop_variable" for node in address_nodes(run, access)):
-                by = met[1][0] - met[0][0] if len(met) > 1 else len(met[0])
-                return line_of_number(run, found.start, (lack * found.by // by,), right, found.line)
-            axis = changing_axis(side.operand.place(run.problem, access.offsets)[1])
-            if not made_with(nodes_behind_axis(run, access, axis), is_program_id):
-                return line_of_base(run, access, axis)
-            use = side.asked & (part.round == 0) & (side.node == side.node[0])
-            lanes = lanes_in(run.provenance, int(side.node[0]), side.lanes[use], access)
-            lacking = np.full(0 if lanes is None else len(lanes), lack * run.problem.scalars[side.operand.strides[1]])
-            return access.line if lanes is None else line_of_lack(run, access, lanes, lacking, right)
-        interleaved = len(met) > 1 and met[1][0] - met[0][0] == len(parts) * len(met[0])
-        begin += len(met[0]) * (1 if interleaved else len(met))
+        needed, depth = needed_of(run, int(parts[0].n[0])), loops[0].depth
+        steps = {1, depth, -(-depth // 8), *(loop.found.by for loop in loops)}
+        some = np.array(sorted({step * times for step in steps for times in range(-MOST, MOST + 1)}))[:, None]
+        right = _right(run, parts, loops)
+        for site in sites(run, [loop.made for loop in loops]):
+            if site[0].op != "load" and right.isdisjoint(node.number for node in site):
+                replaced = {node.number: _others(number_of(run, node.number), some, depth) for node in site}
+                with contextlib.suppress(Untraceable):
+                    met, idle = zip(*(loop.met(replaced, len(some) + 4) for loop in loops), strict=True)
+                    some_each = np.all([one.any(axis=1) for one in met], axis=0)
+                    whole = (np.sum(met, axis=0) == needed).all(axis=1) & some_each
+                    if (whole & (np.sum(idle, axis=0) < run.config.split_k)).any():
+                        return site[0].line
     return None
 
 
-def line_of_interleaved(run: Run, parts: Sequence[Products]) -> int | None:
-    """Where the loop of a program moves on along k, if slices begin one tile after the other, as those that take turns do, and each goes
-    on with the next one's tile, to an end that is the same for all."""
-    every = [(part, _rounds(part)) for part in parts]
-    if not all(met for _, met in every):
-        return None
-    first, depth = np.array([met[0][0] for _, met in every]), len(every[0][1][0])
-    moves = {abs(int(after[0] - before[0])) for _, met in every for before, after in itertools.pairwise(met)}
-    part, found = parts[0], bounds(run, parts[0].program, inside_loop(run, parts[0]))
-    if found is None or moves != {depth} or set(np.diff(np.sort(first))) != {depth}:
-        return None
-    own = [node for load in _loads(run, part) for node in all_of_address(run, load)]
-    if not any(node.op == "loop_variable" or node.number == found.start for node in own):
-        return None  # it counts something else
-    to_all = found.stop == found.start or not made_with(behind(run, found.stop), is_program_id)
-    return line_of_bound(run, part.program, inside_loop(run, part), "step") if to_all else None
+def _others(own: int, some: Array, depth: int) -> Array:
+    """[values, 1]: other values of a number: larger and smaller ones, and the same counted in tiles, or words, in place of elements."""
+    return np.concatenate([own + some, [[own * depth], [own * 8], [own // depth], [own // 8]]])
 
 
-def _length(run: Run, found: Bounds | None) -> set[int]:
-    """The nodes that how often a loop runs is made of, beside where it starts."""
-    if found is None:
-        return set()
-    return {node.number for node in behind(run, found.stop, lambda node: node.number == found.start)} - {found.start}
+def _right(run: Run, parts: Sequence[Products], loops: Sequence[_Loop]) -> set[int]:
+    """What stores, the length of K, and the number of its tiles are made of."""
+    found, tiles = {i for part in parts for i in numbers_behind(run, part.store)}, -(-run.sizes[2] // loops[0].depth)
+    for node in (
+        node for loop in loops for node in loop.made if node.size == 1 and node.inputs and node.type.startswith("int")
+    ):
+        if number_of(run, node.number) in (run.sizes[2], tiles, tiles * run.config.split_k):
+            found |= {one.number for one in behind(run, node.number)}
+    return found
+
+
+class _Loop:
+    """The loop over k of one program, computed again: its bounds, and where the tiles of its first two iterations begin.
+
+    made: what all that is made of. depth: of a tile along k. whole: whether tiles are masked by K alone. Raises Untraceable.
+    """
+
+    def __init__(self, run: Run, part: Products) -> None:
+        found, right, rounds = bounds(run, part.program, inside_loop(run, part)), part.right, part.round
+        words = right.k[0][right.asked[0] & (rounds == 0)] if rounds is not None and len(part.m) else right.k[:0, 0]
+        if found is None or not found.by or not len(words):
+            raise Untraceable("no loop over k")
+        self.run, self.part, self.found, self.whole = run, part, found, True
+        self.tile: Array = ((np.unique(words) - words.min())[:, None] + np.arange(right.operand.unit)).reshape(-1)
+        self.depth, self.ids = len(self.tile), np.array(np.unravel_index([part.program], run.grid))
+        sides = [side for side in (part.left, right) if not side.operand.index]
+        self.begins = [(side, [self._begin(side, iteration) for iteration in (0, 1)]) for side in sides]
+        asked = [found.start, found.end, found.step, *(at[0] for _, both in self.begins for at in both if at)]
+        numbers = {node.number for i in asked for node in behind(run, i, is_brought)}
+        self.made = [run.tape.nodes[i] for i in sorted(numbers)]
+
+    def _begin(self, side: Side, iteration: int) -> tuple[int, int, int] | None:
+        """The address of the first element along k of an iteration's tile, a node and a lane; and how many elements are loaded with it."""
+        here = np.flatnonzero((self.part.round == iteration) & side.asked[0])
+        if not len(here):
+            return None
+        p = int(here[side.k[0][here].argmin()])
+        access, lanes = load_of(self.run, side, p), None
+        if access is not None:
+            lanes = lanes_in(self.run.provenance, int(side.node[p]), side.lanes[0, p : p + 1], access)
+        if access is None or lanes is None:
+            raise Untraceable("no load")
+        return access.inputs[0], int(spread(self.run.tape.nodes[access.inputs[0]], access.shape, lanes)[0]), access.size
+
+    def is_as_recorded(self) -> bool:
+        """Whether the loop meets what was multiplied for its first element of Y, whole tiles or up to the loop's end."""
+        part, K = self.part, self.run.sizes[2]
+        own = (part.left.row[0] == part.m[0]) & (part.right.row[0] == part.n[0])
+        k = part.left.k[0][part.live[0] & part.meets[0] & own]
+        counts = np.bincount(k[(k >= 0) & (k < K)], minlength=K)
+        return any(np.array_equal(self.met({}, 1)[0][0], counts) for self.whole in (True, False))
+
+    def met(self, replaced: Mapping[int, Array], values: int) -> tuple[Array, Array]:
+        """int [values, K]: how often each k is met, -1 where the operands do not; [values]: the iterations that meet none."""
+        replay, K, found = Replay(self.run, self.ids, replaced), self.run.sizes[2], self.found
+        start, end, step = (replay.of(i)[:, 0] + np.zeros(values, int) for i in (found.start, found.end, found.step))
+        by = step if found.ranges else step - start
+        known, by = by != 0, np.where(by == 0, 1, by)
+        count = -((start - end) // by) if found.strict else (end - start) // by + 1
+        made = np.arange(2 * K // self.depth + 2) < count[:, None]
+        begin, *others = (self._begins_at(replay, side, both, made, by) for side, both in self.begins)
+        v, i = np.nonzero(begin >= 0)
+        every, counts = begin[v, i][:, None] + self.tile, np.zeros((values, K), int)
+        inside = every < (K if self.whole else np.minimum(end[v], K)[:, None])
+        np.add.at(counts, (np.broadcast_to(v[:, None], every.shape)[inside], every[inside]), 1)
+        for other in others:
+            known = known & (other == begin).all(axis=1)
+        return np.where(known[:, None], counts, -1), (made & (begin < 0)).sum(axis=1)
+
+    def _begins_at(
+        self, replay: Replay, side: Side, both: Sequence[tuple[int, int, int] | None], made: Array, by: Array
+    ) -> Array:
+        """int [values, iterations]: where each tile begins along k; -1 where it lies elsewhere, or where no iteration is made. by: how far
+        the loop's variable moves, which a single tile goes by."""
+        (first, second), operand = both, side.operand
+        if first is None:
+            raise Untraceable("no first tile")
+        at = replay.of(first[0], first[1])[:, 0]
+        along = (
+            self.run.problem.scalars[operand.strides[1]] * self.depth // operand.unit if operand.strides else first[2]
+        )
+        move = by * along // abs(self.found.by) if second is None else replay.of(second[0], second[1])[:, 0] - at
+        offsets = (at[:, None] + np.arange(made.shape[1]) * np.reshape(move, (-1, 1))) + np.zeros(made.shape, int)
+        row, k = operand.place(self.run.problem, offsets)
+        own = (row == self.part.rows(side)[0]) & (k >= 0) & (k < self.run.sizes[2])
+        found: Array = np.where(made & own, k, -1)
+        return found
 
 
 def right_end(run: Run, products: Products, wrong: Array, e: int) -> set[int]:

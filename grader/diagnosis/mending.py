@@ -92,6 +92,7 @@ def _before(
     at, every = [spread(provenance.tape.nodes[i], node.shape, lanes) for i in node.inputs], lanes >= 0
     if node.op == "loop_variable":
         yield node.inputs[0], at[0], lacking, every
+        yield from times(1, (provenance.values(node.number).reshape(-1)[lanes] - numbers(0)) // numbers(1))
     elif node.op in ("add", "addptr"):
         yield from ((i, own, lacking, every) for i, own in zip(node.inputs, at, strict=True))
     elif node.op == "sub":
@@ -239,24 +240,7 @@ def line_of_lack(
             fine.add(node.number)
         elif node.number not in fine and node.op not in ("splat", "broadcast", "load") and node.line:
             return _line_of_number(run, node, lacking, right)
-    late = _line_of_lanes(run, access) if np.ptp(lacking) else _line_moved_late(run, access)
-    return late or access.line
-
-
-def _line_moved_late(run: Run, access: Node) -> int | None:
-    """Where the pointer of an access is moved next, if one before it went by the same: it should have been moved between them."""
-
-    def goes_by(one: Node) -> tuple[int, ...]:
-        pointer = run.tape.nodes[one.inputs[0 if one.op == "load" else 1]]
-        return pointer.inputs if any(run.tape.nodes[i].op == "tile" for i in pointer.inputs) else (pointer.number,)
-
-    program = next(one for one, numbers in run.tape.programs.items() if access.number in numbers)
-    mine = goes_by(access)
-    if not any(one.number < access.number and goes_by(one) == mine for one in run.tape.accesses[program]):
-        return None
-    later = run.tape.nodes[access.number : run.tape.programs[program].stop]
-    moves = (one for one in later if one.op in ("addptr", "tile") and not set(mine).isdisjoint(one.inputs))
-    return next((one.line for one in moves if one.line not in (None, access.line)), None)
+    return line_unless_right(run, access, right)
 
 
 def _line_of_number(run: Run, node: Node, lacking: Array, right: Container[int]) -> int | None:
@@ -267,15 +251,6 @@ def _line_of_number(run: Run, node: Node, lacking: Array, right: Container[int])
         return line
     argument = ("strides", 2) if np.ptp(lacking) else ("offsets", 3)
     return line_in_block_pointer(run.text, node.line, *argument)
-
-
-def _line_of_lanes(run: Run, access: Node) -> int | None:
-    """Where what differs from lane to lane of an access was last added to its addresses."""
-    for node in reversed(address_nodes(run, access)):
-        with contextlib.suppress(Untraceable):
-            if node.op == "addptr" and node.line and np.ptp(run.provenance.values(node.inputs[1])):
-                return node.line
-    return None
 
 
 def line_of_mask(run: Run, access: Node, lanes: Array, wrong: Array, right: Container[int] = ()) -> int | None:
@@ -303,7 +278,7 @@ def line_unless_right(run: Run, node: Node, right: Container[int]) -> int | None
     line = node.line
     if line is None or line.caller is None:
         return line
-    same = (one for one in run.tape.nodes if one.number in right and one.line == line and one.op == node.op)
+    same = (one for one in run.tape.nodes if one.number in right and one.line == line and node.op in ("load", one.op))
     if all(one.called_line == node.called_line for one in same):
         return line
     call = CalledLine(line.caller)

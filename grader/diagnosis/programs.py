@@ -4,25 +4,25 @@ from __future__ import annotations
 
 import contextlib
 import math
-from collections import Counter, defaultdict
+from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 
 import numpy as np
 
-from grader.diagnosis.definition import is_program_id, line_of_base, line_of_idle, nodes_behind_axis, numbers_behind
+from grader.diagnosis.definition import is_program_id, line_of_idle, numbers_behind
 from grader.diagnosis.fit import fit, named
-from grader.diagnosis.looping import bounds, line_of_bound, number_of
+from grader.diagnosis.looping import bounds, number_of
 from grader.diagnosis.mending import line_of_lack, line_of_mask
 from grader.diagnosis.observation import Observation, span
-from grader.diagnosis.provenance import FAR, Array, Untraceable
+from grader.diagnosis.provenance import Array, Untraceable
 from grader.diagnosis.relation import Products, Run, Side, load_of, products_of, replaced, sample, sample_of_tile
 from grader.diagnosis.reordering import line_of_moved
 from grader.diagnosis.statements import axes_asked_for
 from grader.diagnosis.stores import first_store, places_in_output, recorded_stores, store_axes
 from grader.diagnosis.tape import Node
-from grader.diagnosis.tile_numbers import line_of_tile
+from grader.diagnosis.tile_numbers import Tiling, beyond_grid, line_of_tile
 from grader.model import place_in
 
 Tile = tuple[int, int]
@@ -38,6 +38,10 @@ class TileMap:
     count: Tile
     by_program: dict[int, list[Tile]]
     store: Node
+
+    @property
+    def tiling(self) -> Tiling:
+        return Tiling(self.size, self.count)
 
     @property
     def stored(self) -> dict[Tile, list[int]]:
@@ -95,7 +99,7 @@ def _shared(run: Run, tiles: TileMap) -> list[Observation]:
     expected = f"one program for each of the {tiles.count[0]} x {tiles.count[1]} tiles of Y"
     line, tried = _tried_line(run, tiles)
     text += _rule(run, tiles)
-    return [Observation("programs", "shared", line or _line(run, tiles), text, expected, hedged=not tried)]
+    return [Observation("programs", "shared", line or tiles.store.line, text, expected, hedged=not tried)]
 
 
 def _ways(run: Run, tile: Tile, tiles: TileMap, who: Sequence[int]) -> set[str]:
@@ -112,8 +116,8 @@ def _none(run: Run) -> Observation:
         m, n, _ = places_in_output(run, store)
         first = place_in(run.grid, next(iter(run.tape.programs)))
         text += f": the tile of program {first} begins at row {m[0]}, column {n[0]}, and its mask leaves it out"
-        beyond, axes = int(not 0 <= n[0] < run.sizes[1]), store_axes(store, run.strides)
-        line = line_of_base(run, store, axes and axes[beyond])
+        lanes = np.arange(store.size)
+        line = line_of_lack(run, store, lanes, np.full(store.size, -int(store.offsets.reshape(-1)[0])), ())
     line = line or line_of_idle(run)
     return Observation("programs", "none", line, text, "each element of Y stored once", hedged=True)
 
@@ -231,7 +235,7 @@ def _tried_line(run: Run, tiles: TileMap | None) -> tuple[int | None, bool]:
     """Where the number was made that would bring the sums, else the tiles, to where they belong; and whether there is one."""
     home, tried = _line_of_home(run)
     if home is None and tiles is not None:
-        line = line_of_tile(run, tiles.store, tiles.size, tiles.count)
+        line = line_of_tile(run, tiles.tiling)
         return line, line is not None
     return home, tried
 
@@ -243,105 +247,31 @@ def _missing(run: Run, tiles: TileMap | None, unwritten: Array) -> Observation:
         text = (
             f"{int(unwritten.sum())} elements of Y are never stored, in rows {span(rows)} and columns {span(columns)}"
         )
-    owing = _never_launched(run, tiles) if tiles else ""
+    owing = beyond_grid(run, tiles.tiling) if tiles else ""
     if owing:
         grid = " x ".join(map(str, run.grid if run.grid[2] > 1 else run.grid[:2]))
         text += f": going by the others, program {owing} would store there, but the grid has only {grid} programs"
     line, tried = _tried_line(run, tiles)
     if tiles is not None:
-        text, line = text + _rule(run, tiles), line or _line(run, tiles)
-    elif line is None and (store := first_store(run)):
-        lacking = [len(rows) < run.sizes[0], len(columns) < run.sizes[1]]
-        axes = store_axes(store, run.strides) if sum(lacking) == 1 else None
-        line = _line_of_corner(run, lacking.index(True), axes, apart=True) if axes else line_of_base(run, store)
+        text += _rule(run, tiles)
+    if line is None and (store := first_store(run)):
+        line = _line_of_ends(run, store, tiles) or store.line
     aspect, hedged = "grid" if owing else "missing", not tried and not owing
     return Observation("programs", aspect, line, text, "each element of Y stored once", hedged=hedged)
 
 
-def _never_launched(run: Run, tiles: TileMap) -> str:
-    """The first program beyond the grid that would store what is missing: where those of the grid go evenly from tile to tile, and those
-    beyond it would store all that is missing and nothing else. "" where not, where programs ask how many they are, or where one of the
-    grid has a tile beyond Y, which may be what should lie where elements are missing.
-
-    Not split: each condition rules out one way in which the sentence would be false.
-    """
-    (rows, columns), flat, axes = tiles.count, run.grid[1:] == (1, 1), ("0", "1", "2")
-    more = rows * columns if flat else max(tiles.count)
-    many = math.prod(size + more for size in run.grid if size > 1) > MAX_PLACES
-    shared = any(node.op == "get_num_programs" for node in run.tape.nodes)
-    beyond = any(not store.active.any() for _, store in recorded_stores(run))
-    if many or shared or beyond or any(len(who) > run.config.split_k for who in tiles.stored.values()):
-        return ""
-    places = list(np.ndindex(*run.grid))
-    for along in ((columns, 1), (1, rows)) if flat else ((FAR, 1),):  # by rows, by columns, or by two axes of the grid
-        known = {m * along[0] + n * along[1]: (m, n) for m in range(rows) for n in range(columns)}
-        numbers = {p: [int(np.dot(tile, along)) for tile in mine] for p, mine in tiles.by_program.items()}
-        at = np.array([places[p] for p in numbers])
-        step = fit(np.array([mine[0] for mine in numbers.values()]), dict(zip(axes, at.T, strict=True)))
-        if step is None:
-            continue
-        longest, steps = max(numbers.values(), key=len), [step[axis] for axis in axes]
-        would: dict[tuple[int, ...], set[Tile]] = {}
-        for place in np.ndindex(*np.add(run.grid, more * np.array(steps, dtype=bool))):
-            begin = step[""] + int(np.dot(steps, place)) - longest[0]
-            would[place] = {known[begin + one] for one in longest if begin + one in known}
-        if any(would.pop(place) != set(tiles.by_program.get(p, ())) for p, place in enumerate(places)):
-            continue
-        owed = min((place for place, mine in would.items() if mine), default=None)
-        if owed and set().union(*would.values()) == known.values() - tiles.stored.keys():
-            shape = np.maximum(run.grid, np.add(owed, 1))
-            return place_in(tuple(shape), int(np.ravel_multi_index(owed, shape)))
-    return ""
-
-
-def _line(run: Run, tiles: TileMap) -> int | None:
-    """Where the number of the tile was computed along the axis whose tiles are not all there, rows first.
-
-    Not split: it tries one place after another, the most certain first; each branch is a form of kernel that was met.
-    """
-    stores = [store for _, store in recorded_stores(run)]
-    whole = all(store.active.any() for store in stores)  # none beyond Y
-    idle = len(tiles.by_program) < math.prod(run.grid) == math.prod(tiles.count) * run.config.split_k
-    if line := line_of_idle(run) if idle and whole else None:
-        return line
-    axes = store_axes(tiles.store, run.strides) or (None, None)
-    corners = [[int(one[0]) for one in places_in_output(run, store)[:2]] for store in stores]  # those beyond Y, too
-    made = []
-    for axis in (0, 1):
-        met = {tile[axis] for tile in tiles.stored} | {corner[axis] // tiles.size[axis] for corner in corners}
-        made.append(met == set(range(tiles.count[axis])))
-    if all(made):  # then one that is made too often
-        often = [Counter(tile[axis] for tile in tiles.stored for _ in tiles.stored[tile]) for axis in (0, 1)]
-        made = [len(set(one.values())) == 1 for one in often]
+def _line_of_ends(run: Run, store: Node, tiles: TileMap | None) -> int | None:
+    """Where the loop over tiles that a store stands in ends, or moves on, if its programs store tiles of their own and too few."""
     slices = run.config.split_k if run.grid[1:] == (1, 1) else 1  # of each tile, that a flat grid names as well
-    if whole and not any(len(who) > slices for who in tiles.stored.values()):  # a loop over tiles makes too few
-        first, at = next(iter(run.tape.programs)), tiles.store.line or 0
-        found = bounds(run, first, at)
-        wide = found is not None and found.by > math.prod(run.grid)  # beyond what the other programs begin with
-        if wide or found is None or number_of(run, found.stop) < math.prod(tiles.count) * slices:
-            line = line_of_bound(run, first, at, "step" if wide else "stop")
-    return line or _line_of_corner(run, made.index(False) if sum(made) < 2 else 0, axes, apart=sum(made) == 1)
-
-
-def _line_of_corner(run: Run, wrong: int, axes: tuple[int | None, int | None], *, apart: bool = False) -> int | None:
-    """Where the beginning of a tile along Y's rows, 0, or columns, 1, was made, by the store that tells most: beyond Y, else of a later
-    tile. apart: whether the other axis is right."""
-    stores = [store for _, store in recorded_stores(run)]
-    corners = [int(places_in_output(run, store)[wrong][0]) for store in stores]
-    beyond = [
-        (not 0 <= at < run.sizes[wrong], store.active.any() and at > 0)
-        for store, at in zip(stores, corners, strict=True)
-    ]
-    store, at = max(zip(beyond, stores, corners, strict=True), key=lambda one: one[0])[1:]
-    other, own = axes[1 - wrong] if apart else None, axes[wrong]
-    right = set[int]() if other is None else {node.number for node in nodes_behind_axis(run, store, other)}
-    return line_of_base(
-        run,
-        store,
-        own,
-        right=right,
-        begins=(at, 1 if own is None else store.shape[own]) if store.active.any() else None,
-    )
+    alone = tiles is not None and all(len(who) <= slices for who in tiles.stored.values())
+    if tiles is None or not alone or not all(one.active.any() for _, one in recorded_stores(run)):
+        return None
+    first, at = next(iter(run.tape.programs)), store.line or 0
+    found = bounds(run, first, at)
+    wide = found is not None and found.by > math.prod(run.grid)  # beyond what the other programs begin with
+    if wide or found is None or number_of(run, found.stop) < math.prod(tiles.count) * slices:
+        return None if found is None else run.tape.nodes[found.step if wide else found.stop].line or found.line
+    return None
 
 
 def _rule(run: Run, tiles: TileMap) -> str:

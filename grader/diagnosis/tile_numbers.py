@@ -7,15 +7,21 @@ numbers that are made with it.
 
 from __future__ import annotations
 
-from collections import defaultdict
-from collections.abc import Callable, Mapping, Sequence
+import contextlib
+import math
+from collections import Counter, defaultdict
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
 
-from grader.diagnosis.definition import GIVEN, address_nodes
-from grader.diagnosis.provenance import IDENTITIES, Array, Untraceable, lanes_before, spread
-from grader.diagnosis.tape import MOVES, Node
+from grader.diagnosis.definition import address_nodes
+from grader.diagnosis.provenance import FAR, Array, Untraceable
+from grader.diagnosis.replaying import Replay, sites
+from grader.diagnosis.stores import recorded_stores
+from grader.diagnosis.tape import Node
+from grader.model import place_in
 
 if TYPE_CHECKING:
     from grader.diagnosis.relation import Run
@@ -26,50 +32,73 @@ FEWEST, MOST_NODES = 3, 256
 """Programs, of which fewer tell nothing; and nodes behind an address, of which more are a loop's."""
 
 
-def _quotient(a: Array, b: Array) -> Array:
-    """As a GPU has it, towards zero."""
-    by = np.where(b == 0, 1, b)
-    found: Array = np.sign(a) * np.sign(by) * (np.abs(a) // np.abs(by))
-    return found
+@dataclass(frozen=True)
+class Tiling:
+    """The tiles of Y: size, in elements, and count along M and N."""
+
+    size: tuple[int, int]
+    count: tuple[int, int]
+
+    def numbers(self, run: Run, offsets: Array) -> Array:
+        """The number of the tile that begins at each element of Y; -1 for none."""
+        m, inside = np.divmod(offsets, run.strides[0])
+        n, aligned = np.divmod(inside, run.strides[1])
+        (i, row), (j, column) = np.divmod(m, self.size[0]), np.divmod(n, self.size[1])
+        whole = (row == 0) & (column == 0) & (aligned == 0) & (inside >= 0) & (i >= 0) & (i < self.count[0])
+        found: Array = np.where(whole & (j < self.count[1]), i * self.count[1] + j, -1)
+        return found
 
 
-COMPUTED: Mapping[str, Callable[[Array, Array], Array]] = {
-    **dict.fromkeys(("add", "addptr"), np.add), "sub": np.subtract, "mul": np.multiply, "shl": np.left_shift,
-    **dict.fromkeys(("ashr", "lshr"), np.right_shift), "and": np.bitwise_and, "or": np.bitwise_or, "xor": np.bitwise_xor,
-    **dict.fromkeys(("minsi", "minui"), np.minimum), **dict.fromkeys(("maxsi", "maxui"), np.maximum),
-    **dict.fromkeys(("idiv", "sdiv", "udiv"), _quotient), **dict.fromkeys(("srem", "urem"), lambda a, b: a - _quotient(a, b) * b),
-    "LT": np.less, "LE": np.less_equal, "GT": np.greater, "GE": np.greater_equal, "EQ": np.equal, "NE": np.not_equal,
-}  # fmt: skip
-
-
-def line_of_tile(run: Run, store: Node, size: tuple[int, int], count: tuple[int, int]) -> int | None:
+def line_of_tile(run: Run, tiling: Tiling) -> int | None:
     """The line of that number, of several the one that fewest values of have to be others; None where there is none, or more than address
-    arithmetic is behind the store. size, count: of Y's tiles."""
-    programs, need = int(np.prod(run.grid)), run.config.split_k
-    if not FEWEST <= programs <= MOST_ASKED // FEWEST or len(address_nodes(run, store)) > MOST_NODES:
-        return None
+    arithmetic is behind the stores."""
     try:
-        replay = _Replay(run, store)
-        tiles = _tiles(run, replay.offsets(), size, count)[0]
-        owns = {node: np.broadcast_to(replay.of(node.number, 0), (1, programs))[0] for node in replay.numbers}
+        replay = _Stores(run, tiling, run.grid)
+        tiles = replay.tiles()[0]
+        owns = [(site, replay.own(site)) for site in replay.sites]
     except Untraceable:
         return None
-    if {program: {tile} for program, tile in enumerate(tiles.tolist()) if tile >= 0} != _stored(run, size, count):
-        return None
-    often = np.bincount(tiles[tiles >= 0], minlength=count[0] * count[1])
+    stores, need = len(tiles), run.config.split_k
+    often = np.bincount(tiles[tiles >= 0], minlength=math.prod(tiling.count))
     bad = (tiles < 0) | (often[tiles] > need)
-    values = np.arange(min(MOST_VALUES, MOST_ASKED // programs, 2 + max(programs, len(often))))[:, None]
-    fewest, line = programs, None
-    for node, own in owns.items():
-        changed = np.unique(own[bad])
-        tiles_along = "div" in node.op and (own == own[0]).all() and own[0] in count  # which is right
-        if len(changed) < fewest and not tiles_along:
-            tried = _tiles(run, replay.offsets({node.number: values}), size, count)
-            right = tiles[~np.isin(own, changed)]
-            rest = np.bincount(right[right >= 0], minlength=len(often))
-            if _cover([tried[:, own == one] for one in changed], rest, need):
-                fewest, line = len(changed), node.line
-    return line
+    if not FEWEST <= stores <= MOST_ASKED // FEWEST or not replay.is_as_recorded(tiles):
+        return None
+    values = np.arange(min(MOST_VALUES, MOST_ASKED // stores, 2 + max(stores, len(often))))[:, None]
+    fewest, line = stores, None
+
+    def mends(site: Sequence[Node], own: Array) -> bool:
+        tried, right = replay.tiles(site, values), tiles[~np.isin(own, own[bad])]
+        rest = np.bincount(right[right >= 0], minlength=len(often))
+        return _cover([tried[:, own == one] for one in np.unique(own[bad])], rest, need)
+
+    for site, own in owns:
+        tiles_along = "div" in site[0].op and (own == own[0]).all() and own[0] in tiling.count  # which is right
+        if len(changed := np.unique(own[bad])) < fewest and not tiles_along and mends(site, own):
+            fewest, line = len(changed), site[0].line
+    each = np.arange(stores)  # else the last one that could be another number in each program
+    return line or next((site[0].line for site, own in owns[::-1] if np.ptp(own) and mends(site, each)), None)
+
+
+def beyond_grid(run: Run, tiling: Tiling) -> str:
+    """The first program that the grid does not have and that would store what is missing, if those like it would store all that is, and
+    nothing else; "" where none would, or where one of the grid has a tile beyond Y, which may be what should lie there."""
+    grid, missing = np.array(run.grid), set(range(math.prod(tiling.count)))
+    with contextlib.suppress(Untraceable):
+        inside = _Stores(run, tiling, run.grid)
+        alike = all(made.all() for made in inside.made)
+        if not inside.is_as_recorded(tiles := inside.tiles()[0]) or (tiles < 0).any() or not alike:
+            return ""
+        for axis in range(3):
+            more = max(tiling.count) if (grid > 1).sum() > 1 else math.prod(tiling.count)
+            x, y, z = (grid + more * (np.arange(3) == axis)).tolist()
+            every = _Stores(run, tiling, (x, y, z)).tiles()[0].reshape(-1, x, y, z)
+            would = every.take(range(grid[axis], grid[axis] + more), axis + 1)
+            owed = np.argwhere(would >= 0)
+            if len(owed) and Counter(would[would >= 0].tolist()) == Counter(missing - set(tiles.tolist())):
+                first = owed[:, 1:].min(axis=0) + grid * (np.arange(3) == axis)
+                shape = np.maximum(grid, first + 1)
+                return place_in(tuple(shape.tolist()), int(np.ravel_multi_index(tuple(first), tuple(shape))))
+    return ""
 
 
 def _cover(groups: Sequence[Array], often: Array, need: int) -> bool:
@@ -84,62 +113,54 @@ def _cover(groups: Sequence[Array], often: Array, need: int) -> bool:
     return bool((often == need).all())
 
 
-def _tiles(run: Run, offsets: Array, size: tuple[int, int], count: tuple[int, int]) -> Array:
-    """[values, programs]: the number of the tile that begins at an element of Y; -1 for none."""
-    (m, inside), (n, aligned) = np.divmod(offsets, run.strides[0]), np.divmod(offsets % run.strides[0], run.strides[1])
-    (i, row), (j, column) = np.divmod(m, size[0]), np.divmod(n, size[1])
-    whole = (row == 0) & (column == 0) & (aligned == 0) & (inside >= 0) & (i >= 0) & (i < count[0]) & (j < count[1])
-    found: Array = np.where(whole, i * count[1] + j, -1)
-    return found.reshape(-1, offsets.shape[-1])
+class _Stores:
+    """The addresses of the first lanes of the stores that a recorded program makes to Y one after another, for all programs of a grid.
 
+    sites: the integers that they are made of, each the nodes that one operation made for each of the stores. Raises Untraceable.
+    """
 
-def _stored(run: Run, size: tuple[int, int], count: tuple[int, int]) -> dict[int, set[int]]:
-    """The tiles that each program stored."""
-    found: dict[int, set[int]] = defaultdict(set)
-    tiles = _tiles(run, np.array([one.lowest for one in run.stores]), size, count)[0]
-    for one, tile in zip(run.stores, tiles.tolist(), strict=True):
-        found[one.program].add(tile)
-    return found
+    def __init__(self, run: Run, tiling: Tiling, grid: tuple[int, int, int]) -> None:
+        programs, by_program = np.arange(math.prod(grid)), defaultdict[int, list[Node]](list)
+        for program, store in recorded_stores(run):
+            by_program[program].append(store)
+        self.run, self.tiling, self.grid = run, tiling, grid
+        self.stores = max(by_program.values(), key=len, default=[])
+        often = np.bincount([one.program for one in run.stores], minlength=len(programs))
+        alike = len(self.stores) == 1 or often[: math.prod(run.grid)].min() >= len(self.stores)
+        self.made = [(often > place) | alike for place in range(len(self.stores))]
+        self.ids = np.array(np.unravel_index(programs, grid))
+        made = [address_nodes(run, store) for store in self.stores]
+        asks = any(node.op == "get_num_programs" for nodes in made for node in nodes)
+        if max(map(len, made), default=0) > MOST_NODES or (asks and grid != run.grid):
+            raise Untraceable("get_num_programs")
+        self.sites = sites(run, made)
 
+    def tiles(self, site: Sequence[Node] = (), values: Array | None = None) -> Array:
+        """[values, stores]: the tiles, with other values of a site, [values, 1]."""
+        replaced = {node.number: values for node in site if values is not None}
+        return self.tiling.numbers(self.run, self._of_all([store.inputs[1] for store in self.stores], replaced))
 
-class _Replay:
-    """The address of a store's first lane, for all programs. numbers: the nodes that it is made of and that the kernel computes."""
+    def own(self, site: Sequence[Node]) -> Array:
+        """[stores]: which values of a site are one number: those of one node that are the same; the last one's where a store has none."""
+        numbers = [node.number for node in site] + [site[-1].number] * (len(self.stores) - len(site))
+        times = [np.full(made.sum(), number - numbers[0]) for number, made in zip(numbers, self.made, strict=True)]
+        found: Array = self._of_all(numbers)[0] + FAR * np.concatenate(times)
+        return found
 
-    def __init__(self, run: Run, store: Node) -> None:
-        self.run, self.store, programs = run, store, np.arange(int(np.prod(run.grid)))
-        self.ids = np.array(np.unravel_index(programs, run.grid))
-        made = (node for node in address_nodes(run, store) if node.inputs and node.op not in (*GIVEN, *MOVES))
-        self.numbers = [node for node in made if node.size == 1 and node.line and node.type.startswith("int")]
-        self._known: dict[tuple[int, int], Array] = {}
+    def is_as_recorded(self, tiles: Array) -> bool:
+        """Whether these are the tiles that each program stored."""
+        stored, mine = defaultdict[int, set[int]](set), defaultdict[int, set[int]](set)
+        recorded = self.tiling.numbers(self.run, np.array([one.lowest for one in self.run.stores]))
+        for one, tile in zip(self.run.stores, recorded.tolist(), strict=True):
+            stored[one.program].add(tile)
+        programs = np.concatenate([np.flatnonzero(made) for made in self.made])
+        for program, tile in zip(programs[tiles >= 0].tolist(), tiles[tiles >= 0].tolist(), strict=True):
+            mine[program].add(tile)
+        return stored == mine
 
-    def offsets(self, replaced: Mapping[int, Array] | None = None) -> Array:
-        """[values, programs]: elements from Y's first. replaced: other values of nodes, [values, 1]. Raises Untraceable."""
-        self._known = {(number, 0): values for number, values in (replaced or {}).items()}
-        return self.of(self.store.inputs[1], 0) + np.zeros((1, self.ids.shape[1]), dtype=np.int64)
-
-    def of(self, number: int, lane: int) -> Array:
-        """A lane of a node, [values or 1, programs or 1]."""
-        if (number, lane) not in self._known:
-            self._known[number, lane] = self._compute(self.run.tape.nodes[number], lane)
-        return self._known[number, lane]
-
-    def _compute(self, node: Node, lane: int) -> Array:
-        name, at = node.op.removeprefix("icmp")[-2:] if node.op.startswith("icmp") else node.op, np.array([lane])
-        if node.op == "get_program_id":
-            ids: Array = self.ids[node.attribute][None]
-            return ids
-        if node.op == "argument" and node.data is None:  # a pointer: from its own first element
-            return np.zeros((1, 1), dtype=np.int64)
-        if node.op in MOVES:
-            before = ((i, int(own[0])) for i, own, here in lanes_before(self.run.provenance, node, at) if here[0])
-            return self.of(*next(before, (node.inputs[0], 0)))
-        if not node.inputs:
-            given: Array = self.run.provenance.values(node.number).reshape(-1)[at].astype(np.int64)[None]
-            return given
-        inputs = [self.of(i, int(spread(self.run.tape.nodes[i], node.shape, at)[0])) for i in node.inputs]
-        if node.op in IDENTITIES:
-            return inputs[0]
-        if name not in COMPUTED:
-            raise Untraceable(node.op, node.line)
-        with np.errstate(all="ignore"):
-            return COMPUTED[name](*inputs).astype(np.int64)
+    def _of_all(self, numbers: Sequence[int], replaced: Mapping[int, Array] | None = None) -> Array:
+        """The first lanes of a node for each of the stores, of those programs that make it."""
+        replay, whole = Replay(self.run, self.ids, replaced), np.zeros((1, self.ids.shape[1]), dtype=np.int64)
+        parts = [(replay.of(number) + whole)[:, made] for number, made in zip(numbers, self.made, strict=True)]
+        values = max(map(len, parts))
+        return np.concatenate([np.broadcast_to(part, (values, part.shape[1])) for part in parts], axis=1)
