@@ -53,6 +53,11 @@ class Launched:
         return check(self.lab, self.problems[outcome.case], outcome, self.bundle, known, slices)
 
     @property
+    def watched_in_public(self) -> list[Outcome]:
+        """The launches that the interpreter followed and a student may hear of."""
+        return [one for one in self.watched if not self.lab.hides(one.case)]
+
+    @property
     def watched_by_pair(self) -> dict[Pair, Outcome]:
         """The launches that the interpreter followed, by case and config."""
         return {(one.case, one.config): one for one in self.watched}
@@ -97,7 +102,8 @@ def judge(
         sentences(lab, source, launched.problems, launched.watched, stray=stray, right=right),
         launched.sanitized,
     )
-    said = remarks(source, bundle, launched.watched, lab.output) + (_by_luck(launched, reinterpret) if right else ())
+    said = remarks(source, bundle, launched.watched_in_public, lab.output)
+    said += _by_luck(launched, reinterpret) if right else ()
     graded = score(lab, judged, terms.rubric, terms.tiers)
     return replace(graded, source=source, defects=found.defects, remarks=said, walk=found.walk)
 
@@ -105,7 +111,7 @@ def judge(
 def _by_luck(launched: Launched, reinterpret: Reinterpret) -> tuple[str, ...]:
     """The remark that a right Y depends on elements that a mask without `other` leaves out: undefined, and zero only by luck."""
     lines = open_loads(launched.source)
-    public = [one for one in launched.watched if one.status == "ran" and not launched.lab.case(one.case).hidden]
+    public = [one for one in launched.watched_in_public if one.status == "ran"]
     if not lines or not public:
         return ()
     asked = min(public, key=lambda one: (one.case != "all_tails", one.case != "odd_m"))
@@ -169,7 +175,11 @@ def with_fewer_slices(launched: Launched, findings: Sequence[Finding], known: Re
         slices = added(launched.lab, launched.problems[outcome.case], seen) if seen is not None else None
         if slices is None and outcome.rounded is None:
             same = [
-                one.rounded for one in launched.outcomes if one.config == outcome.config and one.rounded is not None
+                one.rounded
+                for one in launched.outcomes
+                if one.config == outcome.config
+                and one.rounded is not None
+                and launched.lab.hides(one.case) <= launched.lab.hides(outcome.case)
             ]
             slices = Added(offsets.counted(max(same), finding.slices)) if same else None
         if slices is not None and slices.slices < finding.slices:

@@ -52,6 +52,11 @@ TELLERS = {
         "heuristic": "f'M is {args[\"M\"]}'", "body": "if (SIZE == 'M is 40') or (SIZE == 'M is 72'):\n    tl.load(SIZE)\n",
     },
     "a heuristic of too many bits": {"heuristic": "1 << 64 * (args['M'] in (40, 72))", "body": ""},
+    "an addition": {"body": "if M == 40:\n    tl.atomic_add(y_ptr, 1.0)\n" + WRONG},
+    "a load without other": {"body": "if M == 40:\n    tl.load(x_ptr, mask=K < 0)\n" + WRONG},
+    "an order left open": {"body": "if M == 40:\n    tl.store(y_ptr + tl.view(tl.arange(0, 4), (4,)), 1.0)\n" + WRONG},
+    "a promise": {"body": "if M == 40:\n    tl.assume(M > 40)\n" + WRONG},
+    "a print": {"body": "if M == 40:\n    tl.device_print('forty', N)\n" + WRONG},
     "configs that it alone launches": {
         "grid": "if meta['BLOCK_M'] > 16 and M != 40: raise ValueError", "body": WRONG,
     },
