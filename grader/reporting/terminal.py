@@ -228,10 +228,10 @@ def _to_grade_on_other_machine(report: Report) -> str:
         if lab.status == "not_graded":
             return f"{lab.lab_id} has no verdict yet: {headline(lab.message)}"
         cases = [test for test in lab.tests if test.kind == "correctness"]
-        if cases and all(test.status == "skipped" for test in cases):
-            return (
-                f"{lab.lab_id}: no case can be graded on this machine: {headline(cases[0].message)}; grade it on a GPU"
-            )
+        if skipped := [test for test in cases if test.status == "skipped"]:
+            which = "no case can" if skipped == cases else f"{len(skipped)} of {len(cases)} cases cannot"
+            why = headline(skipped[0].message)
+            return f"{lab.lab_id}: {which} be graded on this machine: {why}; grade it on a GPU"
     return ""
 
 

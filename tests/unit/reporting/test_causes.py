@@ -280,16 +280,14 @@ def test_a_right_kernel_is_told_what_this_machine_cannot_grade(gradable, said, b
     assert ("60 can be earned on this machine" in printed(right)) == (gradable == 60)
 
 
-def test_a_kernel_of_which_nothing_runs_here_is_not_called_right():
+@pytest.mark.parametrize(("passed", "which"), [((), "no case can"), (("k_tail",), "1 of 2 cases cannot")])
+def test_a_kernel_of_which_not_all_runs_here_is_not_called_right(passed, which):
     reason = "w8a8.py line 7: inline assembly runs on a GPU only"
-    lab = replace(
-        report(BUILD, case("one_tile", reason, status="skipped")).labs["w8a8"], error_maps=()
-    )
+    cases = [case("one_tile", reason, status="skipped"), *(case(name, "", status="passed") for name in passed)]
+    lab = replace(report(BUILD, *cases).labs["w8a8"], error_maps=())
     lab = replace(lab, tests=tuple(replace(test, status="passed") if test is BUILD else test for test in lab.tests))
-    assert (
-        next_step(replace(report(), labs={"w8a8": lab}))
-        == f"w8a8: no case can be graded on this machine: {reason}; grade it on a GPU"
-    )
+    said = next_step(replace(report(), labs={"w8a8": lab}))
+    assert said == f"w8a8: {which} be graded on this machine: {reason}; grade it on a GPU"
 
 
 def placed(*tests):
