@@ -18,7 +18,7 @@ def table(path: str) -> dict[str, Any]:
     return tomllib.loads(Path(path).with_suffix(".toml").read_text(encoding="utf-8"))
 
 
-def rows(test: Callable[..., None]) -> Any:
+def each_row(test: Callable[..., None]) -> Any:
     """Decorates a test: it is run for each entry of the table of its name, without `test_`, with the entry's values as arguments.
 
     An entry's `id` names its run. A value that an entry lacks and another has is None.

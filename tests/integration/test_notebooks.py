@@ -24,6 +24,7 @@ from grader.labs.question import questions_of
 from grader.pipeline.grading import GradeOptions, grade
 from grader.reading.answers import answers_in
 from grader.unusable import Unusable
+from tests.tables import each_row, table
 
 pytestmark = pytest.mark.slow
 
@@ -110,21 +111,7 @@ def test_the_model_answers_are_right_and_nothing_is_answered_in_what_is_handed_o
         assert answer_score(lab_id, question, answers_in(ROOT / "notebooks" / f"{lab_id}.ipynb"), 1)[0] == 0
 
 
-@pytest.mark.parametrize(
-    ("text", "said"),
-    [
-        ("# %%\n# include solutions/none.py\n", "cannot be read"),
-        ("# %%\n# include solutions/w8a8.py: nothing .. launch\n", "does not define"),
-        ("# %%\n# include solutions/w8a8.py: CONFIGS .. W8A8_MM_grid\n", "holds solution markers"),
-        ("# %%\n# include solutions/w8a8.py: CONFIGS .. W8A8_MM\n", "inside a solution"),
-        ('# %% solution="a"\nx = 1\n', "without ### BEGIN SOLUTION"),
-        ('# %% colour="red"\nx = 1\n', "has colour"),
-        ('# %% test="a"\nx = 1\n# %% test="a"\ny = 1\n', "second one with the id a"),
-        ('# %% [markdown] answer="a"\n# text\n', "worth points"),
-        ("# %% [markdown]\n# @bench{nothing:.1f}\n", "cannot be worked out"),
-        ('# %% [markdown]\n# @bench{time_us("w8a8", "m3"):.1f}\n', "cannot be worked out"),
-    ],
-)
+@each_row
 def test_a_bad_source_is_refused_with_its_reason(tmp_path, text, said):
     path = tmp_path / "bad.py"
     path.write_text(text, encoding="utf-8")
@@ -231,47 +218,7 @@ def test_a_wrong_kernel_is_answered_with_pictures(tmp_path):
     assert 0 <= float(graded[1].data["text/plain"]) < 60
 
 
-TILE = """\
-    pid = tl.program_id(0)
-    tiles_n = tl.cdiv(N, BLOCK_N)
-    rows = pid // tiles_n * BLOCK_M + tl.arange(0, BLOCK_M)
-    columns = pid % tiles_n * BLOCK_N + tl.arange(0, BLOCK_N)
-"""
-PUT_TOGETHER = {
-    "w8a8": f"""{TILE}
-    input_scale = tl.load(input_scale_ptr + rows, mask=rows < M, other=1.0)
-    weight_scale = tl.load(weight_scale_ptr + columns, mask=columns < N, other=1.0)
-    acc = accumulate(
-        x_ptr, qweight_ptr, input_scale, rows, columns, M, N, K, stride_xm, stride_xk, stride_wk, stride_wn,
-        BLOCK_M, BLOCK_N, BLOCK_K,
-    )
-    store_tile(y_ptr, rescale(acc, input_scale, weight_scale), rows, columns, M, N, stride_ym, stride_yn)
-""",
-    "w4a16": f"""{TILE}
-    scales = tl.load(scales_ptr + columns, mask=columns < N, other=0.0)
-    acc = accumulate(
-        x_ptr, qweight_ptr, rows, columns, M, N, K, stride_xm, stride_xk, stride_wk, stride_wn, BLOCK_M, BLOCK_N, BLOCK_K,
-    )
-    store_tile(y_ptr, apply_scales(acc, scales), rows, columns, M, N, stride_ym, stride_yn)
-""",
-    "gptq": f"""{TILE}
-    acc = accumulate(
-        x_ptr, qweight_ptr, scales_ptr, zeros_ptr, rows, columns, M, N, K, group_size, stride_xm, stride_xk, stride_wk, stride_wn,
-        stride_sg, stride_sn, stride_zg, stride_zn, BLOCK_M, BLOCK_N, BLOCK_K,
-    )
-    store_tile(y_ptr, acc.to(tl.float16), rows, columns, M, N, stride_ym, stride_yn)
-""",
-    "dds": """\
-    block_rows = N // BLOCK
-    rows = tl.program_id(0) // block_rows * BLOCK_M + tl.arange(0, BLOCK_M)
-    block_row = tl.program_id(0) % block_rows
-    acc = accumulate(
-        x_ptr, values_ptr, crow_indices_ptr, col_indices_ptr, block_row, rows, M, stride_xm, stride_xk, BLOCK_M, BLOCK,
-    )
-    store_tile(y_ptr, acc, rows, block_row * BLOCK + tl.arange(0, BLOCK), M, stride_ym, stride_yn)
-""",
-}
-PUT_TOGETHER["w8a16"] = PUT_TOGETHER["w4a16"]
+PUT_TOGETHER = table(__file__)["put_together"]
 """The body of each kernel as its notebook says it: calls of the steps' functions, and which tile is this program's."""
 
 

@@ -82,7 +82,7 @@ class Case:
 def cases() -> dict[str, Case]:
     """Every kernel of the table that this Triton compiles, by its name."""
     installed = _release(version("triton"))
-    return {name: case for name, case in table().items() if _release(case.since) <= installed <= _release(case.until)}
+    return {name: case for name, case in all_cases().items() if _release(case.since) <= installed <= _release(case.until)}
 
 
 def _release(text: str) -> tuple[int, ...]:
@@ -90,7 +90,7 @@ def _release(text: str) -> tuple[int, ...]:
 
 
 @cache
-def table() -> dict[str, Case]:
+def all_cases() -> dict[str, Case]:
     """Every kernel of tests/language/*.toml, by its name."""
     found: dict[str, Case] = {}
     for path in sorted(Path(__file__).parent.glob("*.toml")):

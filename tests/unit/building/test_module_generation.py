@@ -24,7 +24,7 @@ from grader.model import KernelBundle, KernelSource, Refusal, SourceLine
 from grader.reading import read
 from tests.commands import python
 from tests.submissions import TESTS, plain
-from tests.tables import rows, table
+from tests.tables import each_row, table
 
 pytestmark = pytest.mark.slow
 
@@ -57,7 +57,7 @@ def refused(result: KernelBundle | Refusal) -> str:
 # ---------------------------------------------------------------- text
 
 
-@rows
+@each_row
 def test_text_with_a_door_is_refused(body, words):
     message = refused(described(body))
     assert words in message
@@ -91,20 +91,12 @@ def test_what_the_compiler_reads_as_something_else_than_python_is_refused(top, b
     assert fault in result.message if fault else isinstance(result, KernelBundle), result
 
 
-@pytest.mark.parametrize(
-    "body",
-    [
-        "door = [part + 1 for part in (1, 2)]\nother = [part for part in door]\n",
-        "if M is None or N is not True:\n    pass\n",
-        "door: tl.constexpr = 3\nother: tl.int32 = 4\nthird: 'a word' = 5\nfourth: int = 6\n",
-        "max = 3\ndoor = min(M, max)\n",
-    ],
-)
+@each_row
 def test_what_both_read_alike_stays(body):
     assert isinstance(described(body), KernelBundle)
 
 
-@rows
+@each_row
 def test_a_name_that_ends_outside_the_language_is_refused(top, use, words):
     assert words in refused(described(f"door = {use}\n", top))
 
@@ -134,7 +126,7 @@ student.report = lie
 """
 
 
-@rows
+@each_row
 def test_a_lying_describe_is_refused_or_changes_nothing_but_numbers(lie):
     """The sandbox of describe belongs to the student once the module has run: nothing it says is believed."""
     result = described("size = SIZE\n", "SIZE = tl.constexpr(32)\n" + HIJACK.format(lie=lie))
@@ -155,7 +147,7 @@ StudentModule.describe = lie
 """
 
 
-@rows
+@each_row
 def test_configs_and_launches_are_those_of_the_kernels_own_parameters(lie):
     result = described("", SAYS.replace("{lie}", lie))
     assert isinstance(result, Refusal)

@@ -21,6 +21,7 @@ from grader.reading import read
 from grader.running.cpu import InterpretOptions, _Launches
 from tests.commands import python
 from tests.submissions import LABS, TESTS, all_mistakes
+from tests.tables import each_row, table
 
 CASES = ("every_config", "single_token", "odd_m", "uneven_rows")
 STYLES = (
@@ -174,16 +175,7 @@ HELPER = "@triton.jit\ndef added(ptrs, y, keep):\n    return tl.atomic_add(ptrs,
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(
-    ("use", "together"),
-    [
-        ("before = added(y_ptrs, y, keep)", True),
-        ("tl.store(y_ptrs, added(y_ptrs, y, keep) + y, mask=keep & (pid < 0))", False),
-        ("tl.store(y_ptrs, added(y_ptrs, y, keep), mask=keep & (pid < 0))", False),
-        ("if tl.sum(tl.sum(added(y_ptrs, y, keep), 1), 0) > 1e9:\n            return", False),
-    ],
-    ids=["unused", "computed with", "stored", "asked"],
-)
+@each_row
 def test_what_a_helper_got_from_an_atomic_is_judged(both, use, together, tmp_path):
     assert ADDED in SPLIT
     text = SPLIT.replace(ADDED, f"        {use}\n").replace("@triton.autotune(", HELPER + "@triton.autotune(")
@@ -224,32 +216,7 @@ def test_kept_promises_do_not_keep_programs_apart(both, tmp_path):
     assert any(both("w8a8", edited(tmp_path, (PID, PID + lines + "    pid = pid + tl.sum(at) * 0\n")), tmp_path, "odd_m").values())
 
 
-MASK = "mask=(offs_m[:, None] < M) & (offs_n[None, :] < N)"
-STORE = f"    tl.store(y_ptrs, y.to(tl.float16), {MASK})\n"
-ACROSS = f"    tl.store(tl.trans(y_ptrs), tl.trans(y.to(tl.float16)) + 1, mask=tl.trans({MASK.removeprefix('mask=')}))\n"
-PRODUCT = (
-    "    left = tl.load(input_scale_ptr + offs_m, mask=offs_m < M, other=0.0)\n"
-    "    right = tl.load(weight_scale_ptr + offs_n, mask=offs_n < N, other=0.0)\n"
-    f"    tl.atomic_add(y_ptrs, (left[:, None] * right[None, :] * 1000).to(tl.float16), {MASK})\n"
-)
-JUDGED = {
-    "two programs store": (PID, "    tl.store(y_ptr, (pid * 0).to(tl.float16))\n"),
-    "two programs store other numbers": (PID, "    tl.store(y_ptr, pid.to(tl.float16))\n"),
-    "lanes store other numbers": (PID, "    tl.store(y_ptr + tl.arange(0, 16) // 2, tl.arange(0, 16).to(tl.float16))\n"),
-    "outside": (PID, "    tl.load(x_ptr - 1)\n"),
-    "of all programs outside": (PID, "    tl.load(x_ptr - tl.arange(0, 16))\n"),
-    "far outside": (PID, "    tl.load(x_ptr - pid * 100000)\n"),
-    "of some programs outside": (PID, "    tl.load(x_ptr - (pid % 2) * 100000 + tl.arange(0, 16) * K)\n"),
-    "stored outside": (PID, "    tl.store(y_ptr - 1 - pid, 0.0)\n"),
-    "stored far outside": (PID, "    tl.store(y_ptr - 100000 * pid, 0.0)\n"),
-    "added outside": (PID, "    tl.atomic_add(y_ptr - 1, 1.0)\n"),
-    "added to what nothing is in": (PID, "    tl.atomic_add(y_ptr, 0.0)\n"),
-    "added to what is stored": (STORE, "    tl.atomic_add(y_ptr, 1.0)\n"),
-    "a product added to what is stored": (STORE, PRODUCT),
-    "stored by other threads": (STORE, ACROSS),
-    "stored behind a barrier": (STORE, "    tl.debug_barrier()\n" + ACROSS),
-    "part after they stored": (STORE, f"    if pid % 2 == 0:\n    {STORE}"),
-}
+JUDGED = table(__file__)["judged"]
 
 
 @pytest.mark.slow

@@ -12,6 +12,7 @@ import torch
 
 from grader.interpreter.child_process import launch
 from tests.submissions import TESTS
+from tests.tables import each_row
 from tests.unit.interpreter import watched_kernels
 
 FILE = Path(watched_kernels.__file__)
@@ -47,17 +48,7 @@ def test_a_right_kernel_gives_its_result_and_nothing_is_said():
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(
-    ("kernel", "line", "words"),
-    [
-        ("unmasked", "tl.load(", f"loads x_ptr[{N}], outside its shape [{N}] (28 lanes)"),
-        ("stores_beside", "tl.store(", "stores out_ptr[-1], outside its shape [100]"),
-        ("adds_without_atomic", "tl.store(", "loads out_ptr[0], to which program 1 stores later"),
-        ("promises", "tl.multiple_of(", f"tl.multiple_of promises multiples of 16, found {N}"),
-        ("shifts_in_place", "tl.load(", "loads out_ptr[64], to which program 1 stores later"),
-        ("never_ends", "", "LaunchEnded: did not finish within"),
-    ],
-)
+@each_row
 def test_what_is_wrong_is_said_with_its_line(kernel, line, words):
     result, _ = launched(kernel, seconds=2.0)
     found = [text for text in result.sentences if words in text]
@@ -121,17 +112,7 @@ def test_the_command_takes_arguments_from_the_file():
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(
-    ("arguments", "words"),
-    [
-        (("right",), "found no arguments; give NAME=VALUE, or write right_arguments()"),
-        (("nobody", "n=1"), "found no nobody in"),
-        (("right", "x_ptr=fp32[100]"), "found no grid"),
-        (("right", "x_ptr=fp31[100]", "--grid", "1"), "found the type fp31"),
-        (("right", "x_ptr=fp32[4,4]@1", "--grid", "1"), "found 1 strides for 2 dimensions"),
-        (("right", "n=1", "--grid", "1"), "right gets no x_ptr"),
-    ],
-)
+@each_row
 def test_unusable_arguments_are_status_two(arguments, words):
     status, text = run(*arguments)
     assert status == 2

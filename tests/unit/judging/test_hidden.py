@@ -17,6 +17,7 @@ from grader.model import Case, Config, GeneratedModule, KernelBundle, KernelSour
 from grader.pipeline.grading import GradeOptions, grade
 from grader.reporting.document import document
 from tests.submissions import TESTS
+from tests.tables import table
 
 BASE = (TESTS / "styles" / "w8a8_plain.py").read_text(encoding="utf-8")
 SIZES = ((40, 96, 128), (72, 144, 208))
@@ -29,41 +30,7 @@ def W8A8_MM_grid(M, N, K, meta):
     return (triton.cdiv(M, meta["BLOCK_M"]) * triton.cdiv(N, meta["BLOCK_N"]),)
 """
 BODY = "    # which tile of Y does this program compute?\n"
-WRONG = "if (M == 40) | (M == 72):\n    x_ptr += 64\n"
-TELLERS = {
-    "exception in the grid": {"grid": "if M in (40, 72): raise ValueError(f'M is {M}, N is {N}, K is {K}')"},
-    "no grid at all": {"grid": "if M in (40, 72): return f'{M} {N} {K}'"},
-    "endless grid": {"grid": "while M == 40: pass\n    if M == 72: raise ValueError(M)"},
-    "a grid of many programs": {"grid": "if M in (40, 72): return (M * 100_000,)"},
-    "memory": {
-        "body": "if M == 40:\n    tl.load(x_ptr + 10000000)\nif M == 72:\n    tl.store(y_ptr - 999999, 1.0)\n" + WRONG
-    },
-    "assertion": {
-        "body": "tl.device_assert(M != 40, 'forty')\ntl.device_assert(M != 72, 'seventy-two')\n" + WRONG
-    },
-    "time": {
-        "body": "if M == 40:\n    for i in range(0, 100000000):\n        tl.store(y_ptr, 0.0)\nif M == 72:\n    x_ptr += 64\n"
-    },
-    "a heuristic's size, asserted": {
-        "heuristic": "args['M']", "body": "tl.static_assert((SIZE != 40) and (SIZE != 72), f'M is {SIZE}')\n",
-    },
-    "a heuristic's size, as a tile": {"heuristic": "args['M']", "body": "if (SIZE == 40) or (SIZE == 72):\n    tl.arange(0, SIZE)\n"},
-    "a heuristic's size, in a name": {
-        "heuristic": "f'M is {args[\"M\"]}'", "body": "if (SIZE == 'M is 40') or (SIZE == 'M is 72'):\n    tl.load(SIZE)\n",
-    },
-    "a heuristic of too many bits": {"heuristic": "1 << 64 * (args['M'] in (40, 72))", "body": ""},
-    "an addition": {"body": "if M == 40:\n    tl.atomic_add(y_ptr, 1.0)\n" + WRONG},
-    "a load without other": {"body": "if M == 40:\n    tl.load(x_ptr, mask=K < 0)\n" + WRONG},
-    "an order left open": {"body": "if M == 40:\n    tl.store(y_ptr + tl.view(tl.arange(0, 4), (4,)), 1.0)\n" + WRONG},
-    "a promise": {"body": "if M == 40:\n    tl.assume(M > 40)\n" + WRONG},
-    "a print": {"body": "if M == 40:\n    tl.device_print('forty', N)\n" + WRONG},
-    "configs that it alone launches": {
-        "grid": "if meta['BLOCK_M'] > 16 and M != 40: raise ValueError", "body": WRONG,
-    },
-    "configs": {
-        "body": "if M == 40:\n    if BLOCK_N > 4:\n        x_ptr += 64\nif M == 72:\n    if BLOCK_M > 4:\n        x_ptr += 64\n"
-    },
-}
+TELLERS = table(__file__)["tellers"]
 
 
 def told(teller: dict[str, Any], sizes: tuple[int, int, int], folder) -> dict[str, object]:

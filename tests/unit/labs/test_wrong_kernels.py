@@ -11,6 +11,7 @@ from grader.labs import get_lab
 from grader.labs.wrong_kernels import ROOT, SHARED, alternatives, catalogue, wrong_kernels
 from grader.unusable import Unusable
 from tests.submissions import LABS, corpus, plain, with_mistakes
+from tests.tables import each_row
 
 BASE = "one\ntwo\ntwo\nthree\n"
 ENTRY = {
@@ -58,40 +59,7 @@ def test_a_lab_without_the_file_has_none(tmp_path):
     assert wrong_kernels(get_lab("w8a8"), tmp_path) == ()
 
 
-@pytest.mark.parametrize(
-    ("change", "sentence"),
-    [
-        (
-            {"edits": '[{ find = "two", replace = "x" }]'},
-            "'two' is 2 times in plain.py, expected once; give more of the lines around it",
-        ),
-        (
-            {"edits": '[{ find = "four", replace = "x" }]'},
-            "'four' is 0 times in plain.py, expected once; look at the text",
-        ),
-        ({"edits": '[{ find = "", replace = "x" }]'}, "times in plain.py, expected once"),
-        ({"edits": '[{ find = "one" }]'}, "expected { find = text, replace = text }"),
-        ({"edits": '[{ find = "one", replace = 1 }]'}, "expected { find = text, replace = text }"),
-        ({"edits": '["one"]'}, "expected { find = text, replace = text }"),
-        ({"edits": "[]"}, "`edits` is empty"),
-        ({"edits": ""}, "expected either `edits` of a right kernel or a `file`"),
-        ({"file": '"plain.py"'}, "expected either `edits` of a right kernel or a `file`"),
-        ({"edits": "", "file": '"plain.py"', "base": '"plain.py"'}, "`base` beside `file`"),
-        ({"base": '"absent.py"'}, "there is no file 'absent.py'"),
-        ({"base": '"kernels.toml:absent"'}, "there is no kernel 'absent' in kernels.toml"),
-        ({"base": '"kernels.toml:other"'}, "'one' is 0 times in kernels.toml:other"),
-        ({"says": ""}, "there is no `says`"),
-        ({"names": ""}, "there is no `names`"),
-        ({"names": '"truncation"'}, "`names` is 'truncation', expected a list"),
-        ({"names": "[1]"}, "`names` holds 1, expected text"),
-        ({"hint": "true"}, "`hint` is True, expected a str"),
-        ({"diagnosis": '"truncation"'}, "`diagnosis` is not known, expected one of name, says"),
-        ({"fails": '["one_tail"]'}, "there is no case `one_tail`; a lab's cases are in its lab.py"),
-        ({"fails": "", "case": '"dense_blocks"'}, "there is no case `dense_blocks`"),
-        ({"fails": ""}, "expected either `fails`, the cases that must fail, or `case`"),
-        ({"case": '"one_tile"'}, "expected either `fails`, the cases that must fail, or `case`"),
-    ],
-)
+@each_row
 def test_a_bad_entry_is_a_sentence(tmp_path, change, sentence):
     with pytest.raises(Unusable) as problem:
         made(tmp_path, {**ENTRY, **change})

@@ -24,6 +24,7 @@ from grader.model import Config
 from grader.notebook import ask, asking, check_cells, language
 from grader.notebook.speed_path import compared
 from grader.reading.answers import Answers
+from tests.tables import each_row
 
 ROOT = Path(__file__).parents[3]
 IN_CHINESE = 'lang="zh"'
@@ -93,35 +94,7 @@ def test_every_usual_mistake_is_told_in_chinese_at_the_first_try_and_at_the_thir
             assert in_chinese(said) == f"结果：{in_chinese(fact)}；{in_chinese(advice)}{'？' if said.endswith('?') else '。'}"
 
 
-@pytest.mark.parametrize(
-    "said",
-    [
-        "kernels run on cpu, interpreted: slow, and exact",
-        "kernels run on cuda",
-        "W4A16_MM is still the stub in this notebook; fill in its body and grade again.",
-        "the Tesla P100 is not used: the labs need compute capability 8.0, see docs/student.md",
-        "reading configs and grid ...",
-        "compiled 3 of 22 binaries ...",
-        "ran 5 of 92 launches (odd_m) ...",
-        "timed speed_m16 ...",
-        "60.0 points ...",
-        "What each program touches: program 0 touches 6 of 9 elements of x, 8 of 9 elements of q; program 1 touches 0 of 9 elements of x.",
-        "Error map of Y [64, 64] in case odd_m: 1 right, 4087 off by more, 2 NaN or unwritten.",
-        "Program 5, program_id (5, 0, 0): it reads 10 of 40 elements of x, reads nothing of w, stores 16 of 256 elements of y.",
-        "Program 5, program_id (2, 1, 0), slice 1 of 4: it reads 1 of 4 elements of x, reads 2 of 4 "
-        "elements of w, stores 3 of 4 elements of y.",
-        "How often each element is loaded. x: each once; w: 1 to 4 times, mean 2.5; q: each 4 times.",
-        "One load of x by a warp, in Triton's default layout: 256 bytes asked for, 8 sectors of 32 bytes "
-        "touched, 100 % of their bytes used. It loads 8 bytes a thread.",
-        "q: the thread that holds each element, each word loaded once, in Triton's default layout: thread 0 holds the first word.",
-        "q: the thread that holds each element, each word loaded 8 times in a tile, in Triton's default "
-        "layout: threads 0, 4 hold elements of the first word.",
-        "64 programs, grid (64,), in the order of launch; 4 share a tile, each has a slice of K: the first is shown. Tiles of Y [8, 64]: "
-        "program 0 owns [0:1, 0:16], program 1 owns [1:2, 0:16].",
-        "A model of L2 on T4 with 40 programs at a time and K = 4096: bytes fetched from DRAM are as launched 1 KB, row by row 2 KB, "
-        "column by column 3 KB, 8 rows at a time 4 KB, mine 5 KB; each byte once would be 6 KB.",
-    ],
-)
+@each_row
 def test_where_kernels_run_progress_and_what_pictures_show_is_told_in_chinese(said):
     in_chinese(said)
 

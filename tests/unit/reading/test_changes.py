@@ -13,54 +13,13 @@ from grader.reading import policy, read
 from grader.reading.files import Allowance, read_cells
 from grader.reading.selection import closure, statements, with_changes
 from tests.submissions import TESTS
+from tests.tables import each_row, table
 
-CHANGING = (
-    "C.append(2)",
-    "del C[0]",
-    "C[0] = 2",
-    "C[:] = [2]",
-    "C += [2]",
-    "C[0].kwargs.update(a=1)",
-    "C[0].num_warps = 8",
-    "setattr(C[0], 'num_warps', 8)",
-    "[C.append(size) for size in (1, 2)]",
-    "for at, c in enumerate(C): c.kwargs['a'] = at",
-    "while len(C) < 3: C.insert(0, 1)",
-    "first = C[0]\nfirst.num_warps = 8",
-    "both = C + [1]\nfor c in both: c.num_warps = 8",
-    "rows = []\nfor c in C: rows.append(c)\nrows[0].num_warps = 8",
-    "add = C.append\nadd(2)",
-    "from functools import partial\nadd = partial(C.insert, 0)\nadd(2)",
-    "def add(size): C.append(size)\nadd(16)",
-    "add = lambda size: C.append(size)\nadd(16)",
-    "def add(size):\n    global C\n    C = C + [size]\nadd(16)",
-    "def add(size, to=C): to.append(size)\nadd(16)",
-    "def widen(config): config.num_warps = 8\nlist(map(widen, C))",
-    "def every():\n    for c in C: one(c)\ndef one(c): c.num_warps = 8\nevery()",
-    "def early(): pool.append(1)\npool = C\nearly()",
-    "class Builder:\n    def add(self, size): C.append(size)\nBuilder().add(16)",
-    "def register(make):\n    C.append(make())\n    return make\n@register\ndef small(): return 1",
-    "T = {'all': C}\nT.get('all').append(2)",
-)
-OTHERS = (
-    "other = [1]\nother.append(2)",
-    "def add(size): C.append(size)",
-    "SIZE = 4\nprint(SIZE)",
-    "kernel[1](2)",
-    "if __name__ == '__main__': print(C)",
-)
+CHANGING = table(__file__)["changing"]
+OTHERS = table(__file__)["others"]
 
 
-BINDING = (
-    "a = b = 1", "(a, *b), c = (1, 2, 3), 4", "a: int = 1", "a: int", "import os.path, math as m", "from math import pi as p, e",
-    "if True:\n    a = 1\nelif (b := 2):\n    c = 3\nelse:\n    d = 4", "for a, (b, c) in [(1, (2, 3))]:\n    d = a\nelse:\n    e = 1",
-    "while not (a := 1):\n    b = 2", "with open('/dev/null') as a, open('/dev/null') as (*b,):\n    c = 1",
-    "try:\n    a = 1\nexcept ValueError as b:\n    c = 1\nelse:\n    d = 1\nfinally:\n    e = 1",
-    "match [1, {'k': 2, 'l': 3}, 4]:\n    case [a, {'k': b, **c}, *d] if (e := a):\n        f = 1\n    case g:\n        h = 1",
-    "[b for b in range(3) if (c := b) and [d := c for e in range(2)]]", "print((a := 1), end='')",
-    "def a(b, c=(d := 1)):\n    e = 1\n    def f(): pass", "@(a := staticmethod)\nclass b(metaclass=(c := type)):\n    d = 1",
-    "a = lambda b: (c := b)", "a = {(b := c): (d := 1) for c in (1,)}",
-)
+BINDING = table(__file__)["binding"]
 
 
 @pytest.mark.parametrize("text", BINDING)
@@ -122,25 +81,10 @@ def graded(tmp_path, more: str):
     return submission.labs["w8a8"].module, submission.notes
 
 
-BENCHMARK = """
-rows = []
-for config in CONFIGS:
-    rows.append({"config": config, "ms": triton.testing.do_bench(lambda: None)})
-for row in rows:
-    row["speedup"] = 1 / row["ms"]
-"""
 LEFT_OUT = "is not executed for grading, so a change that it makes does not count: "
 
 
-@pytest.mark.parametrize(
-    ("more", "why"),
-    [
-        (BENCHMARK, "`triton.testing.do_bench` is not allowed"),
-        ("CONFIGS" + "[0]" * 900 + " = 3", "nested more than 150 levels deep"),
-        ("CONFIGS.append(undefined)", "`undefined` is not defined"),
-        ("with open('a') as f: CONFIGS.append(f)", "which is a With"),
-    ],
-)
+@each_row
 def test_what_may_not_be_there_costs_no_points_and_is_told(tmp_path, more, why):
     module, (note,) = graded(tmp_path, more)
     assert more.strip() not in module

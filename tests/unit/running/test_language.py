@@ -10,27 +10,15 @@ import pytest
 import triton.language as tl
 
 from tests.commands import python
-from tests.language.cases import cases, table
+from tests.language.cases import all_cases, cases
 from tests.language.comparing import difference, recorded
+from tests.tables import each_row, table
 from tests.unit.running.test_memory_check import STORE, checked, edited
 
 ALL = cases()
 REFUSED = [name for name, case in ALL.items() if case.refused]
 COMPARED = [name for name, case in ALL.items() if not case.refused and not case.differs]
-SENSELESS = {
-    "tl.TRITON_MAX_TENSOR_NUMEL": "a number of the compiler's own",
-    "tl.constexpr_type": "the compiler's type of a constexpr",
-    "tl.pi32_t": "the compiler's own type",
-    "tl.float8e4b15": "no GPU that is graded on computes with it: unsupported.py has the sentence",
-    "tl.float8e4b8": "AMD's",
-    "tl.float8e5b16": "AMD's",
-    "tl.expect_zero": "a promise to the optimiser of Triton 3.9",
-    "tl.atomic_load": "a plain load on the interpreter; Triton 3.9",
-    "tl.atomic_store": "a plain store on the interpreter; Triton 3.9",
-    "tl.atomic_poll": "waits for another program, and the interpreter runs one after the other; Triton 3.9",
-    "tensor.__init__": "not for kernels",
-    "tensor.__str__": "not for kernels",
-}
+SENSELESS = table(__file__)["senseless"]
 REFLECTED = {"__req__", "__rne__", "__rlt__", "__rle__", "__rgt__", "__rge__"}
 
 
@@ -61,7 +49,7 @@ def outputs(name: str) -> list[str]:
 
 
 def test_everything_documented_has_a_kernel_or_a_reason():
-    covered = {word for case in table().values() for word in case.covers.split()}
+    covered = {word for case in all_cases().values() for word in case.covers.split()}
     reasons = {*SENSELESS, *(name.replace("tl.", "tensor.") for name in SENSELESS)}
     assert documented() - covered - reasons == set()
 
@@ -127,23 +115,8 @@ def test_an_argument_of_one_is_to_the_interpreter_what_it_is_to_the_compiler(tmp
     assert all(agree.values()) == folded, agree
 
 
-KEPT = "    for i in {}(2):\n        y += i * 0.0\n"
-
-
 @pytest.mark.slow
-@pytest.mark.parametrize(
-    ("lines", "name"),
-    [
-        (KEPT.format("range") + "    y += i * 0.0\n", "i"),
-        ("    i = 5\n" + KEPT.format("tl.range") + "    y += i * 0.0\n", "i"),
-        ("    i = 5\n    for i in range(0):\n        y += i\n    y += i * 0.0\n", "i"),
-        ("    if k >= 0:\n        y += 0.0\n", "k"),
-        (KEPT.format("tl.static_range") + "    y += i * 0.0\n", None),
-        (KEPT.format("range") + "    i = M\n    y += i * 0.0\n", None),
-        (KEPT.format("range") + KEPT.format("range"), None),
-        ("    last = 0\n    for i in range(2):\n        last = i\n        i = i + 7\n    y += last * 0.0\n", None),
-    ],
-)
+@each_row
 def test_a_loop_leaves_no_variable_behind(tmp_path, lines, name):
     """To the compiler it is poison once the loop has ended, whatever it held before."""
     outcome = checked(tmp_path, edited(STORE, lines + STORE), M=16, N=32).outcome
@@ -185,15 +158,7 @@ def test_a_shift_by_the_types_width_has_no_answer(tmp_path, columns):
     assert dict(zip((one for one, _ in SHIFTS), found, strict=True)) == {one: float(zero) for one, zero in SHIFTS}
 
 
-@pytest.mark.parametrize(
-    ("made", "says"),
-    [
-        ("x_ptr, [M, K], [stride_xm, 1]", ""),
-        ("x_ptr + 1, [M, K - 1], [stride_xm, 1]", "begins 2 bytes past a multiple of 16"),
-        ("x_ptr, [M, K], [stride_xm + 1, 1]", "has a stride of 49 elements, 98 bytes, expected a multiple of 16 bytes"),
-        ("qweight_ptr, [N, K], [K - 8, 1]", "has a stride of 40 elements, 40 bytes, expected a multiple of 16 bytes"),
-    ],
-)
+@each_row
 def test_a_descriptor_that_no_gpu_takes_is_the_kernels_fault(tmp_path, made, says):
     line = f"    tile = tl.make_tensor_descriptor({made}, [16, 16]).load([0, 0])\n"
     outcome = checked(tmp_path, edited(STORE, line + STORE), M=16, N=32).outcome

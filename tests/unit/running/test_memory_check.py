@@ -15,6 +15,8 @@ from grader.gpu.devices import choose
 from grader.judging.checking import check
 from grader.judging.memory_sentences import sentences
 from grader.labs import get_lab
+from grader.labs.edits import edited as edits_made
+from grader.labs.edits import read_edits
 from grader.labs.problems import make_problem
 from grader.model import Case, Config, GeneratedModule, KernelBundle, KernelSource, Launch, Outcome
 from grader.pipeline.grading import GradeOptions, grade
@@ -23,6 +25,7 @@ from grader.reporting.terminal import next_step
 from grader.running.cpu import InterpretOptions, interpret
 from tests.commands import python
 from tests.submissions import TESTS, plain
+from tests.tables import each_row
 
 LAB = get_lab("w8a8")
 SMALL = Case("small", "a test", 33, 80, 208)
@@ -88,24 +91,8 @@ def shared(source: str) -> str:
     return edited("offs_n = pid_n * BLOCK_N + tl.arange(0, BLOCK_N)", "offs_n = tl.arange(0, BLOCK_N)", source)
 
 
-WORD = "{}.to(tl.pointer_type(tl.int32))"
-
-
 @pytest.mark.slow
-@pytest.mark.parametrize(
-    ("line", "stops"),
-    [
-        (f"y += tl.load({WORD.format('(qweight_ptr + 1)')}) * 0.0", "a load of 4 bytes at an address of qweight_ptr"),
-        (f"y += tl.load({WORD.format('(qweight_ptr + pid * 2)')}) * 0.0", "a load of 4 bytes"),
-        ("y += tl.load((qweight_ptr + 3).to(tl.pointer_type(tl.float16))).to(tl.int8) * 0.0", "a load of 2 bytes"),
-        (f"tl.store({WORD.format('(y_ptr + 1)')}, 0)", "a store of 4 bytes at an address of y_ptr"),
-        (f"tl.atomic_add({WORD.format('(y_ptr + 1)')}, 0)", "an atomic of 4 bytes"),
-        (f"tl.atomic_cas({WORD.format('(y_ptr + 1)')}, 0, 0)", "an atomic of 4 bytes"),
-        (f"y += tl.load({WORD.format('(qweight_ptr + 4)')}) * 0.0", ""),
-        (f"y += tl.load({WORD.format('(qweight_ptr + 1)')}, mask=M < 0, other=0) * 0.0", ""),
-        ("y += tl.load((qweight_ptr + 3).to(tl.pointer_type(tl.uint8))) * 0.0", ""),
-    ],
-)
+@each_row
 def test_a_gpu_takes_no_number_from_between_two_places(tmp_path, line, stops):
     """Every access has to begin at a multiple of its bytes; programs together say so as one alone does."""
     outcome = checked(tmp_path, edited(STORE, f"    {line}\n{STORE}"), M=16, N=512).outcome
@@ -119,85 +106,23 @@ def test_a_right_kernel_is_silent(tmp_path):
     assert result.outcome.memory == ()
 
 
-X_MASK = "mask=(offs_m[:, None] < M) & (offs_k[None, :] < k_left), other=0.0)"
-X_LOAD = f"x = tl.load(x_ptrs, {X_MASK}"
-Y_MASK = "mask=(offs_m[:, None] < M) & (offs_n[None, :] < N))\n"
-ROWS_OF_X = "x_ptrs = x_ptr + offs_m[:, None] * stride_xm + offs_k[None, :]"
-OWN_COLUMNS = "offs_n = pid_n * BLOCK_N + tl.arange(0, BLOCK_N)"
-ONE_MORE = [("tl.cdiv(K, BLOCK_K))", "tl.cdiv(K, BLOCK_K) + 1)"), (" & (offs_k[None, :] < k_left)", "")]
-SAID = {
-    "a mask that compares with K in every iteration": (
-        [(X_LOAD, X_LOAD.replace("k_left", "K"))], {},
-        ["its mask compares the same numbers with K in every iteration, although the pointers advance"], []),
-    "a mask that lets one k too many through": (
-        [(X_LOAD, X_LOAD.replace("k_left", "k_left + 1"))], {}, ["make it false for columns from K on"], []),
-    "a mask without rows": (
-        [(X_MASK, "mask=offs_k[None, :] < k_left, other=0.0)")], {},
-        ["w8a8.py {x = tl.load(x_ptrs}tl.load reads row 33 of x, which has 33 rows; its mask allows that: ",
-         "make it false for rows from M on"], []),
-    "a mask without columns, of a view: columns, no gaps": (
-        [(X_MASK, "mask=offs_m[:, None] < M, other=0.0)")], {"layout": "column_slice"},
-        ["reads column 48 of x, which has 48 columns; its mask allows that: make it false for columns from K on"], []),
-    "one dimension": (
-        [("tl.load(weight_scale_ptr + offs_n, mask=offs_n < N, other=1.0)", "tl.load(weight_scale_ptr + offs_n)")], {},
-        ["reads element 80 of weight_scale, which has 80 elements; mask it to elements below N"], []),
-    "before the tensor": (
-        [("x_ptrs = x_ptr + offs_m", "x_ptrs = x_ptr - stride_xm + offs_m")], {}, ["before the first element of x"], ["mask"]),
-    "a store's mask without columns": (
-        [(Y_MASK, "mask=offs_m[:, None] < M)\n")], {}, ["column 80 of y", "its mask allows that: make it false for"], []),
-    "a store's mask without rows": (
-        [(Y_MASK, "mask=offs_n[None, :] < N)\n")], {}, ["row 33 of y", "its mask allows that: make it false for"], []),
-    "one iteration too many": (
-        ONE_MORE, {"K": 64},
-        ["past the last element of x (33 x 64): the tile begins outside, element 2112 is accessed and the last is 2111",
-         "the end of the loop"], []),
-    "past the end of its rows, where the tile lies in no row below the last": (
-        ONE_MORE, {"K": 48}, ["past the last element of x (33 x 48): the tile begins outside"], ["row 33"]),
-    "past the end of a view's rows, which is not that of the tensor": (
-        [(ROWS_OF_X, ROWS_OF_X.replace("offs_k[None, :]", "(K + offs_k[None, :])"))], {"layout": "column_slice"},
-        ["reads column 48 of x (33 x 48): the tile begins outside"], ["past the last element"]),
-    "two programs at one element": (
-        [(OWN_COLUMNS, "offs_n = tl.arange(0, BLOCK_N)")], {},
-        ["tl.store writes y[0, 0], which another program writes too (programs 0 and 1)"], []),
-    "a tile that runs into its own next row": (
-        [("M) & (offs_n[None, :] < N)", "M - 1)")], {"M": 16, "N": 16},
-        ["it lands in y[1, 0], which another element of the same tile is stored to"], []),
-    "strides that are known to be wrong": (
-        [("offs_m[:, None] * stride_xm", "offs_m[:, None] * (stride_xm + 5)")], {"strides_of": "x = tl.load(x_ptrs"},
-        ["the address is wrong: its tile moves by"], ["fix that first"]),
-}
-AMONG_OTHERS = ("before the tensor", "one iteration too many", "past the end", "strides")
-
-
 @pytest.mark.slow
-@pytest.mark.parametrize("name", SAID)
-def test_a_bad_access_is_said_as_what_it_is(tmp_path, name):
-    """Edits of the right kernel, its sizes, what one sentence says together, and what none says. {text}: the line that holds it."""
-    edits, sizes, said, unsaid = SAID[name]
-    source = BASE
-    for find, put in edits:
-        source = edited(find, put, source)
-    result = checked(tmp_path, source, **sizes)
+@each_row
+def test_a_bad_access_is_said_as_what_it_is(tmp_path, edits, sizes, said, unsaid, others):
+    """Edits of the right kernel, its sizes, what one sentence says together, and what none says. {text}: the line that holds it.
+
+    others: whether other sentences may stand beside it.
+    """
+    source = edits_made(BASE, read_edits(edits), "w8a8_plain")
+    result = checked(tmp_path, source, **(sizes or {}))
     assert [one for one in result.sentences if all(result.placed(words) in one for words in said)], result.sentences
-    assert len(result.sentences) == 1 or name.startswith(AMONG_OTHERS)
-    assert not [one for one in result.sentences for words in unsaid if words in one]
+    assert len(result.sentences) == 1 or others
+    assert not [one for one in result.sentences for words in unsaid or () if words in one]
 
 
-ADDRESSES = {
-    "the strides of another tensor": ("offs_m[:, None] * stride_ym", "offs_m[:, None] * K",
-                                      "its tile moves by 208 and 1, but y's strides are 80 and 1"),
-    "twice the tile's offset": ("y_ptrs = y_ptr + offs_m[:, None]", "y_ptrs = y_ptr + (pid_m * BLOCK_M + offs_m)[:, None]",
-                                "the tile begins outside"),
-    "both axes along the columns": ("offs_m[:, None] * stride_ym + offs_n[None, :]",
-                                    "M * N - 40 + offs_m[:, None] + offs_n[None, :]", "its tile moves by 1 and 1"),
-    "an offset of its own": ("y_ptrs = y_ptr +", "y_ptrs = y_ptr + M * N +", "the tile begins outside"),
-}
-
-
-@pytest.mark.parametrize("name", ADDRESSES)
-def test_a_wrong_address_is_no_missing_mask(tmp_path, name):
+@each_row
+def test_a_wrong_address_is_no_missing_mask(tmp_path, find, put, words):
     """The stores are masked to M and N, and go elsewhere: what is said names the element and no mask."""
-    find, put, words = ADDRESSES[name]
     result = checked(tmp_path, edited(find, put), K=208)
     sentence = next(sentence for sentence in result.sentences if f"line {result.line('tl.store(y_ptrs')}:" in sentence)
     assert words in sentence
@@ -258,51 +183,10 @@ def test_lanes_that_add_to_one_element_add_up(tmp_path, each, becomes):
 
 
 ADD = "tl.atomic_add(y_ptrs, y.to(tl.float16), mask=offs_m[:, None] < M)\n"
-PAIRS = """pairs = (y_ptr + offs_m[:, None] * stride_ym + 2 * tl.arange(0, BLOCK_N // 2)[None, :]).to(tl.pointer_type(tl.int32))
-    bits = tl.zeros((BLOCK_M, BLOCK_N // 2), tl.int32) + pid_n
-    """
-
-ROWS = "mask=(offs_m[:, None] < M)"
-CORNER = "corner = (offs_m[:, None] % BLOCK_M == 0) & (offs_n[None, :] == 0)\n    "
-ODD = "tl.store(pairs.to(tl.pointer_type(tl.int16)) + 1, 1, mask=pid_n > 0)\n"
-
-
-WITHIN = ADD.replace("mask=", "scope='cta', mask=")
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(
-    ("stores", "unordered"),
-    [
-        ("tl.store(y_ptrs, y.to(tl.float16), mask=offs_m[:, None] < M)\n", False),
-        ("tl.store(y_ptrs, (y * (1 + pid_n / 1024)).to(tl.float16), mask=offs_m[:, None] < M)\n", False),
-        ("tl.store(y_ptrs, (y * (1 + pid_n / 32)).to(tl.float16), mask=offs_m[:, None] < M)\n", True),
-        ("tl.store(y_ptrs, (y + pid_n).to(tl.float16), mask=offs_m[:, None] < M)\n", True),
-        (f"tl.store(y_ptrs, y.to(tl.float16), {ROWS})\n    tl.store(y_ptrs, y.to(tl.float16), {ROWS})\n", False),
-        (f"tl.store(y_ptrs, (y * 0).to(tl.float16), {ROWS})\n    tl.store(y_ptrs, y.to(tl.float16), {ROWS} & (pid_n == 2))\n", True),
-        (f"tl.store(y_ptrs, (y * 0).to(tl.float16), {ROWS})\n    tl.atomic_add(y_ptrs, y.to(tl.float16), {ROWS} & (pid_n == 2))\n", True),
-        (CORNER + f"tl.store(y_ptrs, tl.where(corner, 60000.0, y + pid_n).to(tl.float16), {ROWS})\n    "
-         f"tl.store(y_ptrs, y.to(tl.float16), {ROWS} & corner & (pid_n == 2))\n", True),
-        (f"y += tl.load(y_ptrs, {ROWS} & (pid_n == 0), other=0.0)\n    {ADD}", True),
-        (f"if pid_n == 0:\n        before = plus(y_ptrs, y.to(tl.float16), {ROWS})\n        y += before\n    {ADD}", True),
-        (f"y += tl.load(y_ptrs, {ROWS} & (pid_n < 0), other=0.0)\n    {ADD}", False),
-        (ADD, False),
-        ("before = " + ADD, False),
-        ("before = " + ADD + "    tl.store(y_ptrs, before, mask=offs_m[:, None] < M)\n", True),
-        ("y += " + ADD, True),
-        (PAIRS + "tl.atomic_max(pairs, bits, mask=offs_m[:, None] < M)\n", False),
-        (PAIRS + "tl.atomic_xchg(pairs, bits, mask=offs_m[:, None] < M)\n", True),
-        (PAIRS + "tl.atomic_cas(pairs, bits - 1, bits)\n", True),
-        (PAIRS + "tl.store(pairs, bits, mask=pid_n == 0)\n    " + ODD, True),
-        (PAIRS + "tl.atomic_max(pairs, bits, mask=offs_m[:, None] < M)\n    tl.atomic_or(pairs, bits, mask=offs_m[:, None] < M)\n", True),
-        (WITHIN, True),
-        ("plus(y_ptrs, y.to(tl.float16), offs_m[:, None] < M, 'acq_rel', 'cta')\n", True),
-        (PAIRS + "tl.atomic_max(pairs, bits, mask=offs_m[:, None] < M, scope='cta')\n", True),
-        (f"if pid_n == 0:\n        {WITHIN}    else:\n        {ADD}", True),
-        (f"if pid_n == 1:\n        {WITHIN}        {WITHIN}", False),
-        (ADD.replace("mask=", "scope='sys', mask="), False),
-    ],
-)
+@each_row
 def test_what_depends_on_the_order_of_programs_is_known(tmp_path, stores, unordered):
     source = shared(edited(STORE, f"    {stores}"))
     source = source.replace("@triton.autotune", "from triton.language import atomic_add as plus\n\n\n@triton.autotune")
@@ -311,33 +195,8 @@ def test_what_depends_on_the_order_of_programs_is_known(tmp_path, stores, unorde
     assert any(finding.unordered for finding in outcome.memory) == unordered
 
 
-INSIDE = "(offs_m[:, None] < M) & (offs_n[None, :] < N)"
-TWICE = "both = y_ptrs[:, :, None] + tl.zeros((2,), tl.int32)[None, None, :]\n    here = (" + INSIDE + ")[:, :, None]\n    "
-WORDS = TWICE + "words = (both - offs_n[None, :, None] % 2).to(tl.pointer_type(tl.int32))\n    "
-HALVES = TWICE + "halves = both.to(tl.pointer_type(tl.int8)) + tl.arange(0, 2)[None, None, :]\n    "
-LANE = "tl.join(tl.zeros((BLOCK_M, BLOCK_N), tl.int32), tl.full((BLOCK_M, BLOCK_N), 1, tl.int32))"
-
-
 @pytest.mark.slow
-@pytest.mark.parametrize(
-    ("stores", "unordered"),
-    [
-        (TWICE + "tl.store(both, tl.join(y * 0, y).to(tl.float16), mask=here)\n", True),
-        (TWICE + "tl.store(both, tl.join(y, y).to(tl.float16), mask=here)\n", False),
-        (TWICE + "tl.store(both, tl.join(y, y * (1 + 1 / 1024)).to(tl.float16), mask=here)\n", False),
-        (TWICE + "tl.store(both, tl.join(y * 0, y).to(tl.float16), mask=here & (tl.arange(0, 2) == 1)[None, None, :])\n", False),
-        (WORDS + f"tl.store(words, {LANE}, mask=here)\n", True),
-        (WORDS + f"tl.atomic_xchg(words, {LANE}, mask=here)\n", True),
-        (WORDS + f"tl.atomic_add(words, {LANE}, mask=here)\n", False),
-        (HALVES + f"tl.store(halves, {LANE}.to(tl.int8), mask=here)\n", False),
-        (TWICE + "corner = (offs_m[:, None] == 0) & (offs_n[None, :] == 0)\n    "
-         "tl.store(both, tl.where(corner[:, :, None], 60000.0, tl.join(y * 0, y)).to(tl.float16), mask=here)\n    "
-         "tl.store(y_ptrs, y.to(tl.float16), mask=corner)\n", True),
-        (f"tl.store(tl.where({INSIDE}, y_ptrs, y_ptr), tl.where({INSIDE}, y, 7.0).to(tl.float16))\n", True),
-        ("offs_m = tl.minimum(offs_m, M - 1)\n    tl.store(y_ptr + offs_m[:, None] * stride_ym + offs_n[None, :] * stride_yn, "
-         "offs_m[:, None].to(tl.float16), mask=offs_n[None, :] < N)\n", False),
-    ],
-)
+@each_row
 def test_what_depends_on_the_order_of_the_lanes_of_a_store_is_known(tmp_path, stores, unordered):
     result = checked(tmp_path, edited(STORE, f"    {stores}"), M=13, N=16)
     assert result.outcome.status == "ran", result.outcome.message
@@ -345,52 +204,11 @@ def test_what_depends_on_the_order_of_the_lanes_of_a_store_is_known(tmp_path, st
     assert any("which of them remains is undefined" in sentence for sentence in result.sentences) == unordered
 
 
-INSIDE_T = "(offs_m[None, :] < M) & (offs_n[:, None] < N)"
-ACROSS = f"back = tl.trans(tl.load(y_ptr + offs_m[None, :] * stride_ym + offs_n[:, None] * stride_yn, mask={INSIDE_T}))\n"
-BACK = f"back = tl.load(y_ptrs, mask={INSIDE})\n"
-FIRST = "back = tl.load(y_ptr + offs_n, mask=(offs_n < N) & (pid == 0), other=0.0)[None, :]\n"
-BESIDE = f"back = tl.load(y_ptr + offs_m[:, None] * stride_ym + (offs_n ^ 1)[None, :] * stride_yn, mask={INSIDE})\n"
-
-
-ZEROED = "tl.store(y_ptrs, (y * 0).to(tl.float16), mask=(offs_m[:, None] < M) & (offs_n[None, :] < N))\n"
-Y_T = "y_ptr + offs_m[None, :] * stride_ym + offs_n[:, None] * stride_yn"
-ZEROED_ACROSS = f"tl.store({Y_T}, tl.trans(y * 0).to(tl.float16), mask={INSIDE_T})\n"
-SAME_ACROSS = f"tl.store({Y_T}, tl.trans(y).to(tl.float16), mask={INSIDE_T})\n"
-ADDED = f"tl.atomic_add(y_ptrs, y.to(tl.float16), mask={INSIDE})\n"
-BARRIER = "tl.debug_barrier()\n"
-LATER = f"tl.store(y_ptrs, (y + back * 0 + 1).to(tl.float16), mask={INSIDE})\n"
-TWICE_READ = [STORE.strip() + "\n", BARRIER, ACROSS, BACK]
-
-
 READ, STORED = "put tl.debug_barrier() between", "or store each element once"
-USED = "y += back * 0\n"
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(
-    ("lines", "advice", "unordered"),
-    [
-        ([STORE, BACK, USED], READ, False),
-        ([STORE, ACROSS, USED], READ, True),
-        ([STORE, BESIDE, USED], READ, True),
-        ([STORE, FIRST, USED], READ, True),
-        ([STORE, BARRIER, ACROSS, USED], READ, False),
-        ([STORE, BARRIER, BESIDE, USED], READ, False),
-        ([STORE, BARRIER, STORE, ACROSS, USED], READ, True),
-        ([ZEROED, STORE], STORED, False),
-        ([ZEROED_ACROSS, STORE], STORED, True),
-        ([ZEROED_ACROSS, BARRIER, STORE], STORED, False),
-        ([SAME_ACROSS, STORE], STORED, False),
-        ([ZEROED, ADDED], STORED, False),
-        ([ZEROED_ACROSS, ADDED], STORED, True),
-        ([ZEROED_ACROSS, BARRIER, ADDED], STORED, False),
-        ([STORE, BARRIER, ACROSS, LATER], STORED, True),
-        ([STORE, BARRIER, ACROSS, BARRIER, LATER], STORED, False),
-        ([STORE, BACK, LATER], STORED, False),
-        ([*TWICE_READ, LATER], STORED, True),
-        ([*TWICE_READ, STORE], STORED, False),
-    ],
-)
+@each_row
 def test_threads_of_a_program_that_read_or_store_what_others_stored_meet_a_barrier(tmp_path, lines, advice, unordered):
     result = checked(tmp_path, edited(STORE, "".join(f"    {line.strip()}\n" for line in lines)), M=16, N=64)
     assert result.outcome.status == "ran", result.outcome.message
@@ -473,6 +291,8 @@ from contextlib import contextmanager
 from grader.interpreter import areas, lockstep, memory_check
 from grader.labs.guarded import guard
 from grader.labs import get_lab
+from grader.labs.edits import edited as edits_made
+from grader.labs.edits import read_edits
 from grader.labs.problems import make_problem
 from grader.interpreter import generated_module, launching
 
@@ -523,41 +343,11 @@ def test_the_check_costs_less_than_three_times_the_interpreter(lab, case, tmp_pa
     assert float(python("-c", code)) < 3
 
 
-FAR = "reads far outside x; col_indices was read out of bounds, and the address comes from that value: fix that read first"
-NO_INDEX = "what is read there is not an index"
-BESIDE_COLUMNS = ("dds_plain", "tl.load(col_indices_ptr + i)", "tl.load(col_indices_ptr + i + 100000)")
-ASTRAY = {
-    "the end of a block row, read far behind crow_indices, is no bound to loop to": (
-        "dds_plain", "tl.load(crow_indices_ptr + row + 1)", "tl.load(crow_indices_ptr + row + 1 + N)", {"M": 16, "N": 64, "K": 64},
-        "crow_indices", ["{end = tl.load(crow}"], ""),
-    "the number that stands for one from outside would make two thousand million iterations": (
-        "dds_plain", "tl.load(crow_indices_ptr + row + 1)", "tl.load(crow_indices_ptr + row + 2)", {"M": 16, "N": 64, "K": 64},
-        "iterations began after a number was read outside crow_indices",
-        [f"reads element 3 of crow_indices, which has 3 (0 to 2): {NO_INDEX}"], "mask"),
-    "a column is named before what it leads to": (
-        *BESIDE_COLUMNS, {"M": 16, "N": 64, "K": 64}, "far outside x_ptr", ["{col = tl.load}tl.load reads element 100000 of", FAR], ""),
-    "multiplied by X's stride it makes an address in the window of another tensor, or of none": (
-        *BESIDE_COLUMNS, {"M": 300, "N": 64, "K": 64, "layout": "transposed"},
-        "accessed memory far outside x_ptr after a number was read outside col_indices_ptr", ["of col_indices", FAR], ""),
-    "multiplied in int32 its address is not as far away as the number itself": (
-        "dds_two_blocks", "there = p + which < count", "there = p + which <= count", {"M": 16, "N": 32, "K": 32}, "col_indices",
-        [f"reads element 1 of col_indices, which has 1 (0 to 0): {NO_INDEX}, so everything computed from it is wrong; "
-         "check its mask, how it is indexed and where the loop ends", FAR], ""),
-    "an axis over several blocks steps from the last column of one to the first of the next": (
-        "dds_two_blocks", "within[:, None], mask=there[:, None], other=0.0)", "within[:, None])", {"M": 16, "N": 32, "K": 32}, "",
-        ["tl.load reads block 1 of values, which has 1 block; mask what lies beyond the last block of the block row"], ""),
-    "a tile that begins inside a block lacks no mask": (
-        "dds_plain", "i * BLOCK * BLOCK + offs_b[:, None]", "i * BLOCK * BLOCK + BLOCK + offs_b[:, None]", {"M": 16, "N": 32, "K": 32}, "",
-        ["reads row 32 of a block of values, which has 32 rows; check where in its block the tile begins"], "mask"),
-}
-
-
-@pytest.mark.parametrize("name", ASTRAY)
-def test_an_index_from_outside_ends_the_launch_and_is_told_before_what_it_leads_to(tmp_path, name):
+@each_row
+def test_an_index_from_outside_ends_the_launch_and_is_told_before_what_it_leads_to(tmp_path, style, edits, sizes, message, said, unsaid):
     """An edit of a right kernel, its sizes, what the crash says, and the sentences in their order. {text}: the line that holds it."""
-    style, find, put, sizes, message, said, unsaid = ASTRAY[name]
     source = (TESTS / "styles" / f"{style}.py").read_text(encoding="utf-8")
-    result = checked(tmp_path, edited(find, put, source), lab_id="dds", **sizes)
+    result = checked(tmp_path, edits_made(source, read_edits(edits), style), lab_id="dds", **sizes)
     assert result.outcome.status == ("crash" if message else "ran")
     assert message in result.outcome.message
     for sentence, words in zip(result.sentences, said, strict=True):

@@ -10,6 +10,7 @@ from grader.building.facts import loop_facts as checked
 from grader.building.sandboxed import ptx
 from grader.model import LoopFacts
 from grader.sandbox.inside.wire import WireError
+from tests.tables import table
 
 
 def loop_facts(text: str, num_warps: int) -> LoopFacts | None:
@@ -99,24 +100,7 @@ def test_the_widest_load(text, expected):
 
 # ---------------------------------------------------------------- time against length
 
-UNITS = {
-    "branches": "\t@%p1 bra $L__BB0_1;\n",
-    "loops around a product": "$L{0}:\n\tmma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32 {{%r1}}, {{%r2}};\n\tbra $L{0};\n",
-    "loads that end nowhere": "ld.global",
-    "loads in comments": "// ld.global.\n",
-    "copies that end nowhere": "cp.async.ca.shared.global , ,",
-    "products that end nowhere": "mma.sync.m16n8k1",
-    "open braces": "mma.sync.m16n8k16.f32 {",
-    "registers": "%r",
-    "spaces": "bra          ",
-    "stars": "/* ",
-    "slashes": "/",
-    "conversions": "cvt.f32.",
-    "labels": "$L:",
-    "dollars": "$",
-    "semicolons": ";",
-    "names": "mul.a.",
-}
+UNITS = table(__file__)["units"]
 
 
 def of(unit: str, count: int) -> str:
