@@ -207,7 +207,7 @@ def account(came: Iterable[Came], hand_ins: Sequence[HandIn], standings: Sequenc
     outcomes: dict[str, Fate] = {other.hand_in.key: "superseded" for one in standings for other in one.others}
     counting = {one.hand_in.key: one for standing in standings for one in standing.counting}
     for key, counts in counting.items():
-        outcomes[key] = "not graded" if counts.earned.points is None else "graded"
+        outcomes[key] = "not graded" if any(one.points is None for one in counts.parts().values()) else "graded"
         open_labs = (lab.message.split("\n")[0] for lab in counts.report.labs.values() if lab.status == "not_graded")
         why_open[key] = next(open_labs, NO_VERDICT)
     for one in came:
