@@ -15,6 +15,7 @@ from grader.classroom.batch.begun import begun_in, is_work, kernels_in
 from grader.classroom.batch.folders import (
     PLACES,
     ROOT,
+    Unread,
     are_alike,
     is_archive,
     is_closed_archive,
@@ -287,7 +288,7 @@ def _left_out(one: Came, hand_in: HandIn) -> tuple[Fate, str]:
     """What became of a file of a hand-in that is none of those that are graded, and why."""
     path = one.path or Path()
     why = one.reason or hand_in.left.get(path, "")
-    if one.reason or path in hand_in.unread or is_closed_archive(path):
+    if one.reason or isinstance(why, Unread) or is_closed_archive(path):
         return "unreadable", why or why_unread(path)
     if not why and may_be_work(path) and (refused := hand_in.refused or hand_in.failed):
         return "unreadable", refused

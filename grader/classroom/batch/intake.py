@@ -422,9 +422,7 @@ def _without_sources(hand_in: HandIn, found: Sources, there: Sequence[Path], *, 
         place, there = hand_in.path.name, [one for one in children(hand_in.path) if one not in hand_in.read]
         if not found.notes:
             return hand_in.noting(nothing_to_grade(place, there))
-    return replace(
-        hand_in, refused="; ".join(found.notes) or nothing_to_grade(place, there), left=found.left, unread=found.unread
-    )
+    return replace(hand_in, refused="; ".join(found.notes) or nothing_to_grade(place, there), left=found.left)
 
 
 def _with_sources(hand_in: HandIn, found: Sources, top: Sequence[Path]) -> HandIn:
@@ -437,7 +435,7 @@ def _with_sources(hand_in: HandIn, found: Sources, top: Sequence[Path]) -> HandI
     beside = {one: f"{one.name} holds no work; what is in an archive is graded" for one in top}
     messages = [why for one, why in beside.items() if not without_work(one)]
     taken, left = frozenset((*own, *used)), {**found.left, **unused, **beside}
-    hand_in = replace(hand_in, path=found.root or hand_in.path, taken=taken, left=left, unread=found.unread)
+    hand_in = replace(hand_in, path=found.root or hand_in.path, taken=taken, left=left)
     return hand_in.noting(*found.notes, *messages[:FEW], *_unread_in(found))
 
 
