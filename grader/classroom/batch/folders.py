@@ -258,7 +258,7 @@ def levels(*folders: Path) -> Iterator[list[Path]]:
     level = list(folders)
     for _ in range(DEEPEST):
         yield level
-        level = [_within(child) for held in level for child in _folders_in(held)][:MAX_FOLDERS]
+        level = [innermost(child) for held in level for child in _folders_in(held)][:MAX_FOLDERS]
 
 
 def _folders_in(folder: Path) -> list[Path]:
@@ -267,7 +267,7 @@ def _folders_in(folder: Path) -> list[Path]:
     return [child for child in children(folder) if is_folder(child) and child.name not in given]
 
 
-def _within(folder: Path) -> Path:
+def innermost(folder: Path) -> Path:
     """The folder, or what it wraps: a folder that holds nothing but another one is no level."""
     for _ in range(MAX_FOLDERS):
         held = children(folder)

@@ -53,9 +53,11 @@ from grader.classroom.batch.folders import (
     are_of_several,
     children,
     gathered,
+    innermost,
     is_archive,
     is_folder,
     is_repository,
+    levels,
     may_be_work,
     nothing_to_grade,
     sources_by_level,
@@ -117,6 +119,8 @@ def collect(path: Path, workspace: Path, *, assignment: str | None = None, unpac
             _folder(class_in(path), unpacking, assignment),
             everything_below(path),
         )
+        if len(found) == 1 and not found[0].platform and is_folder(found[0].holds[0]):
+            found = [_perhaps_of_several(found[0], innermost(found[0].holds[0]))]
     if not any(hand_in.taken or (hand_in.failed and os.path.lexists(hand_in.path)) for hand_in in found):
         raise Unusable(_nothing_recognised(path, found, came))
     whole = sorted(
@@ -491,7 +495,7 @@ def _archive(path: Path, unpacking: Unpacking, asked: str | None) -> tuple[list[
     if is_repository(folder) or is_one_students(folder):
         whole = HandIn(path.stem, "", path.name, folder, modified(path), holds=(top,), by_disk=True)
         (whole,) = _chosen(whole.noting(*notes_on(path.name, refused)), unpacking, [folder])
-        return [whole.noting(*_perhaps_of_several(folder))], came
+        return [_perhaps_of_several(whole, folder)], came
     found = _folder(folder, unpacking, asked, path.stem if folder == top else "")
     below = [(one, place) for one, place in lost if place and folder in place.parents]
     found = [replace(one, place=f"{path.name}/{one.place}") for one in _with_lost(path, folder, found, below)]
@@ -535,12 +539,24 @@ def _perhaps_of_one(path: Path, found: Sequence[HandIn]) -> str:
     return f"{path.name} is taken for a class of {len(found)}; if it is one student's, put all of it into a folder of that name"
 
 
-def _perhaps_of_several(folder: Path) -> Iterator[str]:
-    """Of files in one zip whose names say neither whose they are nor for which lab: who is to be asked."""
-    found = [child for child in children(folder) if is_source(child) and is_work(child)]
-    if len(found) > 1 and not any(child.stem.lower().startswith(tuple(all_labs())) for child in found):
-        names = " and ".join(child.name for child in found[:FEW])
-        yield f"{names} are taken to be one student's; if they are several students', give a folder with one folder for each"
+def _perhaps_of_several(hand_in: HandIn, folder: Path) -> HandIn:
+    """With a note on files, archives and folders side by side that all have work and whose names say neither whose they are nor for which
+    lab: who is to be asked."""
+    found = [
+        child for child in children(folder) if any(map(_has_work, levels(child) if is_folder(child) else [[child]]))
+    ]
+    if len(found) < 2 or any(child.name.lower().startswith(tuple(all_labs())) for child in found):
+        return hand_in
+    names = " and ".join(child.name for child in found[:FEW])
+    return hand_in.noting(
+        f"{names} are taken to be one student's; if they are several students', give a folder with one folder for each"
+    )
+
+
+def _has_work(level: Sequence[Path]) -> bool:
+    """Whether one of these is an archive, or a source that was begun, or a folder that holds one."""
+    files = (file for one in level for file in (children(one) if is_folder(one) else [one]))
+    return any(is_archive(file) or (is_source(file) and is_work(file)) for file in files)
 
 
 def _alone(path: Path, unpacking: Unpacking, asked: str | None) -> tuple[list[HandIn], list[Came]] | None:
