@@ -356,7 +356,7 @@ def _write_gradebook(database: str, found: Sequence[Standing], assignment: str |
                 name,
                 standing.student,
                 standing.graded.report,
-                answers=standing.graded.answers,
+                answers=standing.answers,
                 submitted=standing.graded.hand_in.submitted,
             )
         except Unusable as problem:

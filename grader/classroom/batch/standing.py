@@ -18,7 +18,7 @@ from grader.classroom.roster import Person, Roster
 from grader.labs import all_labs, get_lab
 from grader.labs.question import drawn_from
 from grader.model import LabReport, Report
-from grader.reading.answers import Answers
+from grader.reading.answers import NO_ANSWERS, Answers
 from grader.unusable import Unusable
 
 Piece = tuple[str, Literal["kernel", "questions"]]
@@ -148,6 +148,12 @@ class Standing:
     def name(self) -> str:
         """Who it is, for people: the roster's name, else the platform's, else whatever the files say."""
         return (self.person.name if self.person else "") or self.graded.hand_in.name or self.student
+
+    @property
+    def answers(self) -> Mapping[str, Answers]:
+        """Those that count, for the cells of nbgrader, which grades every notebook of its assignments, also what was not handed in."""
+        released = self.labs if self.assignment else ()
+        return {**dict.fromkeys(released, NO_ANSWERS), **self.graded.answers}
 
     @property
     def parts(self) -> Parts:
