@@ -112,15 +112,7 @@ def collect(path: Path, workspace: Path, *, assignment: str | None = None, unpac
     if not path.exists():
         raise Unusable(f"{path} does not exist; give the folder or the zip archive of the submissions")
     unpacking = Unpacking(workspace, unpack)
-    if path.is_file():
-        found, came = _archive(path, unpacking, assignment)
-    else:
-        found, came = _alone(path, unpacking, assignment) or (
-            _folder(class_in(path), unpacking, assignment),
-            everything_below(path),
-        )
-        if len(found) == 1 and not found[0].platform and is_folder(found[0].holds[0]):
-            found = [_perhaps_of_several(found[0], innermost(found[0].holds[0]))]
+    found, came = (_archive if path.is_file() else _in_folder)(path, unpacking, assignment)
     if not any(hand_in.taken or (hand_in.failed and os.path.lexists(hand_in.path)) for hand_in in found):
         raise Unusable(_nothing_recognised(path, found, came))
     whole = sorted(
@@ -133,6 +125,16 @@ def collect(path: Path, workspace: Path, *, assignment: str | None = None, unpac
         names = sorted({hand_in.assignment for hand_in in whole if hand_in.assignment})
         raise Unusable(f"{path} has no assignment {assignment!r}; it has {', '.join(names) or 'none'}")
     return Intake(tuple(chosen), tuple(others), tuple(came))
+
+
+def _in_folder(path: Path, unpacking: Unpacking, asked: str | None) -> tuple[list[HandIn], list[Came]]:
+    """The hand-ins of a folder, and every file there."""
+    if alone := _alone(path, unpacking, asked):
+        return alone
+    found = _folder(class_in(path), unpacking, asked)
+    if len(found) == 1 and not found[0].platform and is_folder(found[0].holds[0]):
+        found = [_perhaps_of_several(found[0], innermost(found[0].holds[0]))]
+    return found, everything_below(path)
 
 
 def of_one_student(folder: Path, workspace: Path) -> HandIn:

@@ -55,6 +55,7 @@ class Points(NamedTuple):
     possible: float
 
 
+NOTHING = Points(None, 0.0)
 Part = Literal["kernels", "questions", "bonus"]
 Parts = Mapping[Part, Points]
 """What has a column of its own in a gradebook: the kernels if any of the course's labs was asked for, the questions if any was asked, and
@@ -105,12 +106,11 @@ def mark(counting: Sequence[tuple[HandIn, Parts]], rules: Rules, person: Person 
         _sum((share, parts) for share, (_, parts) in zip(some, counting, strict=True))
         for some in ([1.0] * len(shares), shares)
     )
-    nothing = Points(None, 0.0)
     if override is not None:
-        after["kernels"] = Points(override, after.get("kernels", nothing).possible)
+        after["kernels"] = Points(override, after.get("kernels", NOTHING).possible)
     return CourseMark(
         after,
-        earned=before.get("kernels", nothing).points,
+        earned=before.get("kernels", NOTHING).points,
         days_late=max((late for late in days if late is not None), default=None),
         late=tuple((late, 100 * (1 - share)) for late, share in zip(days, shares, strict=True)),
         extension_days=person.extension_days if person else 0.0,

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from grader.classroom.batch.accounts import Accounted, tally
+from grader.classroom.batch.marks import NOTHING
 from grader.classroom.batch.similarity import WORTH_TELLING, Comparison
 from grader.classroom.batch.standing import Standing
 from grader.compile_errors import headline
@@ -137,7 +138,7 @@ def numbers_of(standings: Sequence[Standing], who: Callable[[Standing], str]) ->
         len(students),
         len(students - came),
         statistics.median(known) if known else 0.0,
-        max((one.parts["kernels"].possible for one in standings if "kernels" in one.parts), default=0.0),
+        max((one.parts.get("kernels", NOTHING).possible for one in standings), default=0.0),
         tuple(devices.most_common()),
         tuple(labs),
         histogram(known, "points", "Points of the whole class"),

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Literal, Self
 
 from grader.classroom.batch.hand_in import HandIn
-from grader.classroom.batch.marks import CourseMark, OutOf, Part, Parts, Points, Rules, mark, ordered
+from grader.classroom.batch.marks import NOTHING, CourseMark, OutOf, Part, Parts, Points, Rules, mark, ordered
 from grader.classroom.marked_answers import MarkedAnswer, marked
 from grader.classroom.roster import Person, Roster
 from grader.labs import all_labs, get_lab
@@ -163,7 +163,7 @@ class Standing:
     @property
     def points(self) -> float | None:
         """For the course's labs; None without a verdict, and where none of them was asked for."""
-        return self.parts["kernels"].points if "kernels" in self.parts else None
+        return self.parts.get("kernels", NOTHING).points
 
 
 def standings(graded: Sequence[Graded], rules: Rules, roster: Roster | None = None) -> list[Standing]:
@@ -237,31 +237,34 @@ def _counting(attempts: Sequence[Graded], rules: Rules, person: Person | None) -
     were handed in again unchanged lose the least lateness. What cannot be read never replaces what can; what has no verdict may be the
     best. What was begun in none comes from the last of the attempts that count.
     """
-
-    def share(one: Graded) -> float:
-        return rules.share(rules.days_late(one.hand_in, person))
-
-    def rank(one: Graded, piece: Piece) -> tuple[bool, int, float, float, str]:
-        (begun, points), when = one.pieces[piece], ordered(one.hand_in.submitted)
-        worth = 0.0 if piece[1] == "questions" else points if points == math.inf else points * share(one)
-        in_order = (when, worth) if rules.attempts == "last" else (worth, when)
-        return (not one.hand_in.refused, begun, *in_order, one.hand_in.place)
-
-    def counts(piece: Piece) -> Graded:
-        some = sorted((one for one in attempts if piece in one.pieces), key=lambda one: rank(one, piece), reverse=True)
-        if piece[1] == "kernel" or rules.attempts == "last":
-            return some[0]
-        answers = [one.questions[piece[0]] for one in some]
-        again = sum(1 for _ in itertools.takewhile(lambda given: given == answers[0], answers))
-        return max(some[:again], key=share)
-
-    chosen = {piece: counts(piece) for piece in dict.fromkeys(piece for one in attempts for piece in one.pieces)}
+    pieces = dict.fromkeys(piece for one in attempts for piece in one.pieces)
+    chosen = {piece: _source_of(piece, attempts, rules, person) for piece in pieces}
     main = _latest([one for piece, one in chosen.items() if one.pieces[piece][0]] or attempts)
     parts: dict[str, set[Piece]] = {main.hand_in.key: set()}
     for piece, one in chosen.items():
         taken = one if one.pieces[piece][0] or piece not in main.pieces else main
         parts.setdefault(taken.hand_in.key, set()).add(piece)
     return tuple(one.only(parts[one.hand_in.key]) for one in attempts if one.hand_in.key in parts)
+
+
+def _source_of(piece: Piece, attempts: Sequence[Graded], rules: Rules, person: Person | None) -> Graded:
+    """The attempt from which a lab's kernel counts, or the answers to its questions."""
+    lab_id, what = piece
+
+    def share(one: Graded) -> float:
+        return rules.share(rules.days_late(one.hand_in, person))
+
+    def rank(one: Graded) -> tuple[bool, int, float, float, str]:
+        (begun, points), when = one.pieces[piece], ordered(one.hand_in.submitted)
+        worth = 0.0 if what == "questions" else points if points == math.inf else points * share(one)
+        in_order = (when, worth) if rules.attempts == "last" else (worth, when)
+        return (not one.hand_in.refused, begun, *in_order, one.hand_in.place)
+
+    some = sorted((one for one in attempts if piece in one.pieces), key=rank, reverse=True)
+    if what == "kernel" or rules.attempts == "last":
+        return some[0]
+    same = itertools.takewhile(lambda one: one.questions[lab_id] == some[0].questions[lab_id], some)
+    return max(same, key=share)
 
 
 def _latest(attempts: Sequence[Graded]) -> Graded:
