@@ -31,8 +31,9 @@ if TYPE_CHECKING:
     from grader.classroom.batch.engine import Starter
     from grader.classroom.batch.exports import Titles
     from grader.classroom.batch.journal import Journal
+    from grader.classroom.batch.marks import Part
     from grader.classroom.batch.pages import Pages
-    from grader.classroom.batch.standing import Graded, Part, Standing
+    from grader.classroom.batch.standing import Graded, Standing
     from grader.classroom.batch.tasks import Setup
     from grader.classroom.batch.workers import WorkerPool
     from grader.classroom.hidden_cases import Secrets
@@ -355,7 +356,7 @@ def _write_gradebook(database: str, found: Sequence[Standing], assignment: str |
                 name,
                 standing.student,
                 standing.graded.report,
-                answers=standing.graded.answers,
+                answers=standing.answers,
                 submitted=standing.graded.hand_in.submitted,
             )
         except Unusable as problem:

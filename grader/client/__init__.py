@@ -6,7 +6,7 @@ import json
 import os
 import time
 import uuid
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -22,8 +22,10 @@ if TYPE_CHECKING:  # it imports torch, and the command line answers without
 SERVER, TOKEN = "LAB_SERVER", "LAB_TOKEN"
 """Environment variables that count before the file that `lab login` writes."""
 SECONDS = 30.0
-PATIENCE = 300.0
-"""How long a server may be away while an answer is waited for."""
+EVERY_SECONDS, PATIENCE = 1.5, 300.0
+"""How often a server is asked for an answer, and how long it may be away meanwhile."""
+BUSY = (429, 502, 503, 504)
+"""What a server, or the proxy before it, answers that may do what was asked a little later."""
 LOOPBACK = ("127.0.0.1", "::1", "localhost")
 NOT_SIGNED_IN = (
     "no course server is known; run `lab login https://ADDRESS` in a terminal, with the token from your instructor"
@@ -70,6 +72,10 @@ def sign_in(url: str, token: str) -> None:
     write_whole(place(), json.dumps({"url": found.url, "token": found.token}), 0o600)
 
 
+class _NotNow(Unusable):
+    """No answer, which may come a little later."""
+
+
 class Client:
     """Requests with one account; every method raises Unusable."""
 
@@ -102,32 +108,21 @@ class Client:
 
     def follow(self, number: int, listen: Callable[[str], None] = lambda words: None) -> dict[str, Any]:
         """Waits for an attempt's answer; `listen` hears where it stands. A server that comes back in time is waited for."""
-        import httpx
-
         until = time.monotonic() + PATIENCE
         while True:
             try:
-                for news in self._events(number):
-                    until = time.monotonic() + PATIENCE
-                    if news["ended"]:
-                        return news
-                    listen(prose(str(news["words"])))
-            except httpx.HTTPError:
+                news: dict[str, Any] = self._asked("GET", f"/api/attempts/{number}")
+                until = time.monotonic() + PATIENCE
+                if news["ended"]:
+                    return news
+                listen(prose(str(news["words"])))
+            except _NotNow:
                 if time.monotonic() > until:
                     raise Unusable(
                         f"{self.account.url} does not answer any more; attempt {number} is kept: `lab status`"
                     ) from None
                 listen("the server does not answer; trying again")
-            time.sleep(1.0)
-
-    def _events(self, number: int) -> Iterator[dict[str, Any]]:
-        with self._http() as http, http.stream("GET", f"/api/attempts/{number}/events") as answer:
-            if answer.status_code != 200:
-                answer.read()
-                raise Unusable(_sentence(answer))
-            for line in answer.iter_lines():
-                if line.startswith("data: "):
-                    yield json.loads(line[6:])
+            time.sleep(EVERY_SECONDS)
 
     def _asked(self, method: str, path: str, content: Mapping[str, Any] | None = None, attempts: int = 1) -> Any:
         import httpx
@@ -139,11 +134,11 @@ class Client:
                 break
             except (httpx.HTTPError, httpx.InvalidURL, UnicodeError) as error:
                 if not left:
-                    raise Unusable(
+                    raise _NotNow(
                         f"{self.account.url} cannot be reached ({type(error).__name__}); try again later"
                     ) from None
         if answer.status_code >= 300:
-            raise Unusable(_sentence(answer))
+            raise (_NotNow if answer.status_code in BUSY else Unusable)(_sentence(answer))
         try:
             return answer.json()
         except ValueError:

@@ -80,7 +80,7 @@ def test_by_the_keyboard_alone(browser, world):
     tab.keyboard.press("Enter")
     until(lambda: tab.locator("tbody button").count() == 1)
     world.service.store.set("server_paused", "")
-    until(lambda: tab.locator("[data-events]").count() == 0)
+    until(lambda: tab.locator("[data-attempt]").count() == 0)
     tab.context.close()
 
 

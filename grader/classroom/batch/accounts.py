@@ -15,6 +15,7 @@ from grader.classroom.batch.begun import begun_in, is_work, kernels_in
 from grader.classroom.batch.folders import (
     PLACES,
     ROOT,
+    Unread,
     are_alike,
     is_archive,
     is_closed_archive,
@@ -207,7 +208,7 @@ def account(came: Iterable[Came], hand_ins: Sequence[HandIn], standings: Sequenc
     outcomes: dict[str, Fate] = {other.hand_in.key: "superseded" for one in standings for other in one.others}
     counting = {one.hand_in.key: one for standing in standings for one in standing.counting}
     for key, counts in counting.items():
-        outcomes[key] = "not graded" if counts.earned.points is None else "graded"
+        outcomes[key] = "not graded" if any(one.points is None for one in counts.parts().values()) else "graded"
         open_labs = (lab.message.split("\n")[0] for lab in counts.report.labs.values() if lab.status == "not_graded")
         why_open[key] = next(open_labs, NO_VERDICT)
     for one in came:
@@ -287,7 +288,7 @@ def _left_out(one: Came, hand_in: HandIn) -> tuple[Fate, str]:
     """What became of a file of a hand-in that is none of those that are graded, and why."""
     path = one.path or Path()
     why = one.reason or hand_in.left.get(path, "")
-    if one.reason or path in hand_in.unread or is_closed_archive(path):
+    if one.reason or isinstance(why, Unread) or is_closed_archive(path):
         return "unreadable", why or why_unread(path)
     if not why and may_be_work(path) and (refused := hand_in.refused or hand_in.failed):
         return "unreadable", refused

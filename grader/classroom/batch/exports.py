@@ -13,8 +13,9 @@ from typing import NamedTuple, get_args
 from xml.etree import ElementTree
 
 from grader.classroom.batch.accounts import Accounted
+from grader.classroom.batch.marks import Part, Points
 from grader.classroom.batch.platforms import Platform
-from grader.classroom.batch.standing import Graded, Part, Standing
+from grader.classroom.batch.standing import Graded, Standing
 from grader.model import LabReport
 from grader.reporting.atomic import write_whole
 from grader.reporting.document import document
@@ -81,18 +82,18 @@ GRADES: Mapping[str, Callable[[Standing], object]] = {
     "email": lambda one: (one.person.email if one.person else "") or one.graded.hand_in.email,
     "section": lambda one: one.person.section if one.person else "",
     "assignment": lambda one: one.assignment,
-    "points": lambda one: _rounded(one.points),
-    "max_points": lambda one: _rounded(one.parts.get("kernels", (None, None))[1]),
-    "points_before_lateness": lambda one: _rounded(one.mark.earned if "kernels" in one.parts else None),
+    "points": lambda one: _of("kernels", one)[0],
+    "max_points": lambda one: _of("kernels", one)[1],
+    "points_before_lateness": lambda one: _rounded(one.mark.earned),
     "days_late": lambda one: None if one.absent else one.mark.days_late,
     "extension_days": lambda one: one.mark.extension_days or None,
     "submitted": lambda one: one.mark.handed_in and one.mark.handed_in.isoformat(),
     "override": lambda one: _rounded(one.mark.override),
     "reason": lambda one: one.mark.reason,
-    "bonus_points": lambda one: _rounded(one.parts.get("bonus", (None, None))[0]),
-    "bonus_max_points": lambda one: _rounded(one.parts.get("bonus", (None, None))[1]),
-    "question_points": lambda one: _rounded(one.mark.questions),
-    "question_max_points": lambda one: _rounded(one.mark.questions_possible or None),
+    "bonus_points": lambda one: _of("bonus", one)[0],
+    "bonus_max_points": lambda one: _of("bonus", one)[1],
+    "question_points": lambda one: _of("questions", one)[0],
+    "question_max_points": lambda one: _of("questions", one)[1],
     "review": lambda one: (
         "nothing was handed in" if one.absent else "; ".join(reason.split("\n")[0] for reason in one.review)
     ),
@@ -100,6 +101,12 @@ GRADES: Mapping[str, Callable[[Standing], object]] = {
 """The columns of grades.csv; those of each lab follow."""
 IN_BOTH = "student name assignment submitted points override reason bonus_points question_points".split()
 """Those that grades.jsonl has, too."""
+
+
+def _of(part: Part, one: Standing) -> tuple[float | None, float | None]:
+    """The points of a part, and the most that are possible; both None where it has no column."""
+    points, possible = one.parts.get(part, (None, None))
+    return _rounded(points), _rounded(possible)
 
 
 def grades_csv(standings: Sequence[Standing]) -> str:
@@ -119,9 +126,9 @@ def _lab(report: LabReport | None) -> list[object]:
     return [_rounded(report.correctness_points), _rounded(report.speed_points), report.status]
 
 
-def _columns(standings: Sequence[Standing]) -> dict[Column, dict[str, tuple[float | None, float]]]:
+def _columns(standings: Sequence[Standing]) -> dict[Column, dict[str, Points]]:
     """The columns in order, each with the points of every student who has some there, and the most that this one could have."""
-    found: dict[Column, dict[str, tuple[float | None, float]]] = {}
+    found: dict[Column, dict[str, Points]] = {}
     for one in standings:
         for part, points in one.parts.items():
             found.setdefault(Column(one.assignment or "Triton kernels", part), {})[one.student] = points

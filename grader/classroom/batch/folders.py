@@ -50,6 +50,10 @@ Part = tuple[Path, str]
 """A file, and the name that its student gave it."""
 
 
+class Unread(str):
+    """Why a file is not graded that could not be read."""
+
+
 @dataclass(frozen=True)
 class Unpacking:
     """Where archives are unpacked and files put together, and by what.
@@ -80,7 +84,6 @@ class Unpacking:
         why = f"{len(archives)} archives were handed in, only the newest {MAX_ARCHIVES} were unpacked"
         folder, left, notes = self.fresh(name), dict.fromkeys(others, why), [why] if others else []
         unpacked: dict[Path, Path] = {}
-        unread = set[Path]()
         for number, archive in enumerate(chosen):
             label = archive.stem[:40].replace("_", " ") + archive.suffix  # which no platform could have given
             target = folder / str(number) / label
@@ -89,30 +92,28 @@ class Unpacking:
                 notes += notes_on(archive.name, self.unpack(archive, target, self.room // len(chosen)))
                 unpacked[archive] = target
             except UnreadableFile as error:
-                left[archive] = str(error)
-                unread.add(archive)
+                left[archive] = Unread(error)
                 notes.append(str(error))
-        return Sources(folder, (), left, frozenset(unread), tuple(notes), unpacked)
+        return Sources(folder, (), left, tuple(notes), unpacked)
 
 
 @dataclass(frozen=True)
 class Sources:
     """What is graded: a folder, None where there are no sources; the files in it as they came; those left out, each with a sentence.
 
-    unread: those of them that could not be read. notes: what has to be said to the student. unpacked: where each archive lies opened.
+    notes: what has to be said to the student. unpacked: where each archive lies opened.
     """
 
     root: Path | None = None
     files: tuple[Path, ...] = ()
     left: Mapping[Path, str] = field(default_factory=dict)
-    unread: frozenset[Path] = frozenset()
     notes: tuple[str, ...] = ()
     unpacked: Mapping[Path, Path] = field(default_factory=dict)
 
     def closed(self) -> Sources:
         """What is told of archives of which nothing is graded: those that could not be read."""
-        left = {archive: why for archive, why in self.left.items() if archive in self.unread}
-        return Sources(left=left, unread=self.unread, notes=tuple(left.values()))
+        left = {archive: why for archive, why in self.left.items() if isinstance(why, Unread)}
+        return Sources(left=left, notes=tuple(left.values()))
 
     def archive_of(self, file: Path) -> Path | None:
         """The archive that a file was in; None for one that came by itself."""
@@ -170,8 +171,8 @@ def gathered(chosen: Sequence[Part], opened: Sources, unpacking: Unpacking, name
     found = Sources(next(iter(roots), None), tuple(file for file, _ in chosen))
     if chosen and (copy or len(roots) > 1 or any(file.name != own or not _is_plain(file) for file, own in chosen)):
         found = copied(chosen[:MAX_LISTED], unpacking.fresh(name))
-    left, unread = {**found.left, **opened.left}, found.unread | opened.unread
-    return replace(found, left=left, unread=unread, notes=opened.notes + found.notes, unpacked=opened.unpacked)
+    notes = opened.notes + found.notes
+    return replace(found, left={**found.left, **opened.left}, notes=notes, unpacked=opened.unpacked)
 
 
 def _is_plain(file: Path) -> bool:
@@ -257,7 +258,7 @@ def levels(*folders: Path) -> Iterator[list[Path]]:
     level = list(folders)
     for _ in range(DEEPEST):
         yield level
-        level = [_within(child) for held in level for child in _folders_in(held)][:MAX_FOLDERS]
+        level = [innermost(child) for held in level for child in _folders_in(held)][:MAX_FOLDERS]
 
 
 def _folders_in(folder: Path) -> list[Path]:
@@ -266,7 +267,7 @@ def _folders_in(folder: Path) -> list[Path]:
     return [child for child in children(folder) if is_folder(child) and child.name not in given]
 
 
-def _within(folder: Path) -> Path:
+def innermost(folder: Path) -> Path:
     """The folder, or what it wraps: a folder that holds nothing but another one is no level."""
     for _ in range(MAX_FOLDERS):
         held = children(folder)
@@ -315,7 +316,6 @@ def copied(files: Iterable[Part], folder: Path) -> Sources:
     """Copies plain files into a folder, each under the name beside it; what has work before what has none."""
     taken: list[Path] = []
     left: dict[Path, str] = {}
-    unread = set[Path]()
     known, searched = set[str](), 0
     for file, name in sorted(files, key=lambda part: without_work(part[0])):
         target = folder / _fitting("", Path(name).name)
@@ -342,9 +342,8 @@ def copied(files: Iterable[Part], folder: Path) -> Sources:
                     shutil.copyfileobj(source, copy)
                 taken.append(file)
         except (UnreadableFile, PermissionError) as error:
-            left[file] = unreadable(file, error) if isinstance(error, OSError) else str(error)
-            unread.add(file)
-    return Sources(folder if taken else None, tuple(taken), left, frozenset(unread), tuple(left.values()))
+            left[file] = Unread(unreadable(file, error) if isinstance(error, OSError) else error)
+    return Sources(folder if taken else None, tuple(taken), left, tuple(left.values()))
 
 
 def _fitting(beginning: str, name: str) -> str:

@@ -20,7 +20,7 @@ class HandIn:
     `name` and `email` are what the platform knows. `number` is the student's on `platform`, where that named the files.
     `late` is the learning platform's own word for it, where it gives one without a time. `failed` says why the grader
     itself could not take it in; then there is no verdict on it. `holds` are the files and folders of the class that are this hand-in's,
-    `taken` the files of them that are graded, and `left` those that are not, each with a sentence; of these `unread` could not be read.
+    `taken` the files of them that are graded, and `left` those that are not, each with a sentence.
     `read` are files that only tell names and times. `by_disk`: whether `submitted` is when the file on this disk was
     last changed. `reply` is what the name of a file begins with that goes back to the student through the platform.
     """
@@ -42,7 +42,6 @@ class HandIn:
     holds: tuple[Path, ...] = ()
     taken: frozenset[Path] = frozenset()
     left: Mapping[Path, str] = field(default_factory=dict)
-    unread: frozenset[Path] = frozenset()
     read: tuple[Path, ...] = ()
     reply: str = ""
     by_disk: bool = False

@@ -53,9 +53,11 @@ from grader.classroom.batch.folders import (
     are_of_several,
     children,
     gathered,
+    innermost,
     is_archive,
     is_folder,
     is_repository,
+    levels,
     may_be_work,
     nothing_to_grade,
     sources_by_level,
@@ -110,13 +112,7 @@ def collect(path: Path, workspace: Path, *, assignment: str | None = None, unpac
     if not path.exists():
         raise Unusable(f"{path} does not exist; give the folder or the zip archive of the submissions")
     unpacking = Unpacking(workspace, unpack)
-    if path.is_file():
-        found, came = _archive(path, unpacking, assignment)
-    else:
-        found, came = _alone(path, unpacking, assignment) or (
-            _folder(class_in(path), unpacking, assignment),
-            everything_below(path),
-        )
+    found, came = (_archive if path.is_file() else _in_folder)(path, unpacking, assignment)
     if not any(hand_in.taken or (hand_in.failed and os.path.lexists(hand_in.path)) for hand_in in found):
         raise Unusable(_nothing_recognised(path, found, came))
     whole = sorted(
@@ -129,6 +125,16 @@ def collect(path: Path, workspace: Path, *, assignment: str | None = None, unpac
         names = sorted({hand_in.assignment for hand_in in whole if hand_in.assignment})
         raise Unusable(f"{path} has no assignment {assignment!r}; it has {', '.join(names) or 'none'}")
     return Intake(tuple(chosen), tuple(others), tuple(came))
+
+
+def _in_folder(path: Path, unpacking: Unpacking, asked: str | None) -> tuple[list[HandIn], list[Came]]:
+    """The hand-ins of a folder, and every file there."""
+    if alone := _alone(path, unpacking, asked):
+        return alone
+    found = _folder(class_in(path), unpacking, asked)
+    if len(found) == 1 and not found[0].platform and is_folder(found[0].holds[0]):
+        found = [_perhaps_of_several(found[0], innermost(found[0].holds[0]))]
+    return found, everything_below(path)
 
 
 def of_one_student(folder: Path, workspace: Path) -> HandIn:
@@ -422,9 +428,7 @@ def _without_sources(hand_in: HandIn, found: Sources, there: Sequence[Path], *, 
         place, there = hand_in.path.name, [one for one in children(hand_in.path) if one not in hand_in.read]
         if not found.notes:
             return hand_in.noting(nothing_to_grade(place, there))
-    return replace(
-        hand_in, refused="; ".join(found.notes) or nothing_to_grade(place, there), left=found.left, unread=found.unread
-    )
+    return replace(hand_in, refused="; ".join(found.notes) or nothing_to_grade(place, there), left=found.left)
 
 
 def _with_sources(hand_in: HandIn, found: Sources, top: Sequence[Path]) -> HandIn:
@@ -437,7 +441,7 @@ def _with_sources(hand_in: HandIn, found: Sources, top: Sequence[Path]) -> HandI
     beside = {one: f"{one.name} holds no work; what is in an archive is graded" for one in top}
     messages = [why for one, why in beside.items() if not without_work(one)]
     taken, left = frozenset((*own, *used)), {**found.left, **unused, **beside}
-    hand_in = replace(hand_in, path=found.root or hand_in.path, taken=taken, left=left, unread=found.unread)
+    hand_in = replace(hand_in, path=found.root or hand_in.path, taken=taken, left=left)
     return hand_in.noting(*found.notes, *messages[:FEW], *_unread_in(found))
 
 
@@ -493,7 +497,7 @@ def _archive(path: Path, unpacking: Unpacking, asked: str | None) -> tuple[list[
     if is_repository(folder) or is_one_students(folder):
         whole = HandIn(path.stem, "", path.name, folder, modified(path), holds=(top,), by_disk=True)
         (whole,) = _chosen(whole.noting(*notes_on(path.name, refused)), unpacking, [folder])
-        return [whole.noting(*_perhaps_of_several(folder))], came
+        return [_perhaps_of_several(whole, folder)], came
     found = _folder(folder, unpacking, asked, path.stem if folder == top else "")
     below = [(one, place) for one, place in lost if place and folder in place.parents]
     found = [replace(one, place=f"{path.name}/{one.place}") for one in _with_lost(path, folder, found, below)]
@@ -537,12 +541,24 @@ def _perhaps_of_one(path: Path, found: Sequence[HandIn]) -> str:
     return f"{path.name} is taken for a class of {len(found)}; if it is one student's, put all of it into a folder of that name"
 
 
-def _perhaps_of_several(folder: Path) -> Iterator[str]:
-    """Of files in one zip whose names say neither whose they are nor for which lab: who is to be asked."""
-    found = [child for child in children(folder) if is_source(child) and is_work(child)]
-    if len(found) > 1 and not any(child.stem.lower().startswith(tuple(all_labs())) for child in found):
-        names = " and ".join(child.name for child in found[:FEW])
-        yield f"{names} are taken to be one student's; if they are several students', give a folder with one folder for each"
+def _perhaps_of_several(hand_in: HandIn, folder: Path) -> HandIn:
+    """With a note on files, archives and folders side by side that all have work and whose names say neither whose they are nor for which
+    lab: who is to be asked."""
+    found = [
+        child for child in children(folder) if any(map(_has_work, levels(child) if is_folder(child) else [[child]]))
+    ]
+    if len(found) < 2 or any(child.name.lower().startswith(tuple(all_labs())) for child in found):
+        return hand_in
+    names = " and ".join(child.name for child in found[:FEW])
+    return hand_in.noting(
+        f"{names} are taken to be one student's; if they are several students', give a folder with one folder for each"
+    )
+
+
+def _has_work(level: Sequence[Path]) -> bool:
+    """Whether one of these is an archive, or a source that was begun, or a folder that holds one."""
+    files = (file for one in level for file in (children(one) if is_folder(one) else [one]))
+    return any(is_archive(file) or (is_source(file) and is_work(file)) for file in files)
 
 
 def _alone(path: Path, unpacking: Unpacking, asked: str | None) -> tuple[list[HandIn], list[Came]] | None:

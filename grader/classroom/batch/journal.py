@@ -21,7 +21,7 @@ from types import TracebackType
 from typing import Any, TextIO
 
 from grader import __version__
-from grader.classroom.batch.verdicts import from_json, to_json
+from grader.classroom.batch.verdicts import from_json, structured, to_json, unstructured
 from grader.classroom.hidden_cases import Secrets
 from grader.model import Device, KernelSource, LabReport
 from grader.unusable import Unusable
@@ -178,14 +178,15 @@ class Journal:
         self._write("INSERT OR IGNORE INTO setting VALUES (?, ?)", (name, default))
         return str(self._database.execute("SELECT value FROM setting WHERE name = ?", (name,)).fetchone()[0])
 
-    def recall(self, key: str) -> str | None:
-        """What `remember` was given for this key."""
+    def recall(self, key: str, kind: Any) -> Any:
+        """What `remember` was given for this key; None where that is not known, or this grader cannot read it."""
         row = self._database.execute("SELECT value FROM known WHERE key = ?", (key,)).fetchone()
-        return str(row[0]) if row else None
+        with contextlib.suppress(Exception):
+            return structured(row[0], kind) if row else None
 
-    def remember(self, key: str, value: str) -> None:
-        """Keeps what was found out. Raises JournalFull when it is not on the disk."""
-        self._write("INSERT OR REPLACE INTO known VALUES (?, ?)", (key, value))
+    def remember(self, key: str, value: Any, kind: Any) -> None:
+        """Keeps what was found out, which is of this kind. Raises JournalFull when it is not on the disk."""
+        self._write("INSERT OR REPLACE INTO known VALUES (?, ?)", (key, unstructured(value, kind)))
 
     def _write(self, statement: str, row: tuple[Any, ...]) -> None:
         try:

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
-from typing import Literal
+from typing import Literal, NamedTuple
 
 from grader.classroom.batch.hand_in import HandIn
 from grader.classroom.roster import Person
@@ -48,36 +48,30 @@ class Rules:
         return max(0.0, 1.0 - costly * self.late_percent / 100)
 
 
-@dataclass(frozen=True)
-class Earned:
-    """What the grader says: points of the course's labs, bonus labs and questions, None where there is no verdict or nothing was asked."""
+class Points(NamedTuple):
+    """What somebody has of something: None where there is no verdict, never 0. possible: the most that there is."""
 
-    points: float | None = None
-    possible: float = 0.0
-    gradable: float = 0.0
-    bonus: float | None = None
-    bonus_possible: float = 0.0
-    questions: float | None = None
-    questions_possible: float = 0.0
+    points: float | None
+    possible: float
 
-    def after(self, share: float) -> Earned:
-        """What lateness leaves of it."""
-        points, bonus, questions = (
-            None if one is None else share * one for one in (self.points, self.bonus, self.questions)
-        )
-        return replace(self, points=points, bonus=bonus, questions=questions)
+
+NOTHING = Points(None, 0.0)
+Part = Literal["kernels", "questions", "bonus"]
+Parts = Mapping[Part, Points]
+"""What has a column of its own in a gradebook: the kernels if any of the course's labs was asked for, the questions if any was asked, and
+bonus labs if one was begun."""
 
 
 @dataclass(frozen=True)
-class CourseMark(Earned):
-    """The mark of one student in one assignment. `points` is what counts, out of `possible`; None where nothing is known, never 0.
+class CourseMark:
+    """The mark of one student in one assignment: what counts of each part, after lateness and override.
 
-    earned: before lateness and override. days_late: of the latest hand-in that counts; None where it cannot be known, and then nothing is
-    taken off. handed_in: when the last of them came. out_of: as in Rules. late: how each of them was late, in order of the hand-ins: days,
-    and percent of its points that are lost. bonus and questions are columns of their own, after lateness; None where no bonus lab was
-    graded, and where no question was asked. `override` replaces the points of the course's labs.
+    earned: for the kernels before lateness and override. days_late: of the latest hand-in that counts; None where it cannot be known, and
+    then nothing is taken off. handed_in: when the last of them came. out_of: as in Rules. late: how each of them was late, in order of the
+    hand-ins: days, and percent of its points that are lost. `override` replaces the points of the kernels.
     """
 
+    parts: Parts
     earned: float | None = None
     days_late: int | None = None
     late: tuple[tuple[int | None, float], ...] = ()
@@ -91,8 +85,8 @@ class CourseMark(Earned):
     def steps(self) -> tuple[str, ...]:
         """How the points came about, a sentence each; for the page that a student gets."""
         sentences = []
-        if self.earned is not None and self.possible:
-            sentences.append(f"{number(self.earned)} of {number(self.possible)} points for the kernels.")
+        if self.earned is not None and (possible := self.parts["kernels"].possible):
+            sentences.append(f"{number(self.earned)} of {number(possible)} points for the kernels.")
         if self.extension_days:
             sentences.append(f"Due {_days(self.extension_days)} later than for the others.")
         if len(self.late) == 1 and self.days_late:
@@ -102,48 +96,40 @@ class CourseMark(Earned):
         return tuple(sentences)
 
 
-def mark(counting: Sequence[tuple[HandIn, Earned]], rules: Rules, person: Person | None = None) -> CourseMark:
+def mark(counting: Sequence[tuple[HandIn, Parts]], rules: Rules, person: Person | None = None) -> CourseMark:
     """The mark of what counts for one student: hand-ins, and what was earned by that which counts of each. Each loses its own lateness."""
     days = [rules.days_late(hand_in, person) for hand_in, _ in counting]
     shares = [rules.share(late) for late in days]
-    full, override = [1.0] * len(shares), person.override if person else None
+    override = person.override if person else None
     times = [hand_in.submitted for hand_in, _ in counting if hand_in.submitted]
-
     before, after = (
-        _sum([one.after(share) for share, (_, one) in zip(some, counting, strict=True)]) for some in (full, shares)
+        _sum((share, parts) for share, (_, parts) in zip(some, counting, strict=True))
+        for some in ([1.0] * len(shares), shares)
     )
+    if override is not None:
+        after["kernels"] = Points(override, after.get("kernels", NOTHING).possible)
     return CourseMark(
-        points=after.points if override is None else override,
-        earned=before.points,
-        possible=before.gradable if rules.out_of == "gradable" else before.possible,
-        gradable=before.gradable,
+        after,
+        earned=before.get("kernels", NOTHING).points,
         days_late=max((late for late in days if late is not None), default=None),
         late=tuple((late, 100 * (1 - share)) for late, share in zip(days, shares, strict=True)),
         extension_days=person.extension_days if person else 0.0,
         handed_in=(person.handed_in if person else None) or max(times, default=None),
-        bonus=after.bonus,
-        bonus_possible=before.bonus_possible,
-        questions=after.questions,
-        questions_possible=before.questions_possible,
         override=override,
         reason=person.reason if person else "",
         out_of=rules.out_of,
     )
 
 
-def _sum(parts: Sequence[Earned]) -> Earned:
-    """All of it: without a verdict where a part has none, and without questions where none has any."""
-    points, bonus = [one.points for one in parts], [one.bonus for one in parts]
-    questions = [one.questions for one in parts if one.questions is not None]
-    return Earned(
-        points=None if None in points else sum(one or 0.0 for one in points),
-        possible=sum(one.possible for one in parts),
-        gradable=sum(one.gradable for one in parts),
-        bonus=None if None in bonus else sum(one or 0.0 for one in bonus),
-        bonus_possible=sum(one.bonus_possible for one in parts),
-        questions=sum(questions) if questions else None,
-        questions_possible=sum(one.questions_possible for one in parts),
-    )
+def _sum(some: Iterable[tuple[float, Parts]]) -> dict[Part, Points]:
+    """All parts of some hand-ins, with the share of each that lateness leaves: without a verdict where one has none."""
+    found: dict[Part, Points] = {}
+    for share, parts in some:
+        for part, (points, possible) in parts.items():
+            before, most = found.get(part, Points(0.0, 0.0))
+            known = None if points is None or before is None else before + share * points
+            found[part] = Points(known, most + possible)
+    return found
 
 
 def lateness(days: int | None, lost_percent: float) -> str:

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from grader.classroom.batch.accounts import Accounted, tally
+from grader.classroom.batch.marks import NOTHING
 from grader.classroom.batch.similarity import WORTH_TELLING, Comparison
 from grader.classroom.batch.standing import Standing
 from grader.compile_errors import headline
@@ -137,7 +138,7 @@ def numbers_of(standings: Sequence[Standing], who: Callable[[Standing], str]) ->
         len(students),
         len(students - came),
         statistics.median(known) if known else 0.0,
-        max((standing.mark.possible for standing in standings), default=0.0),
+        max((one.parts.get("kernels", NOTHING).possible for one in standings), default=0.0),
         tuple(devices.most_common()),
         tuple(labs),
         histogram(known, "points", "Points of the whole class"),
@@ -225,7 +226,7 @@ def pages(
         to_review=to_review(rows),
         labs=[summary.lab_id for summary in numbers.labs],
         bonus={lab_id for one in standings for lab_id, lab in one.labs.items() if lab.bonus},
-        asked=any(one.mark.questions is not None for one in standings),
+        asked=any("questions" in one.parts for one in standings),
         boards=[(lab, leaders(lab, standings, lambda one: names[one.student])[:LEADERS]) for lab in fast],
         mistakes=[(*mistake, [names[one.student] for one in students]) for mistake, students in mistakes(standings)],
         tags=sorted({tag for row in rows for tag in row.tags}),
@@ -262,7 +263,7 @@ def _tags(standing: Standing) -> tuple[str, ...]:
     tags = {
         "needs a look": bool(standing.review),
         "handed in nothing": standing.absent,
-        "not graded": standing.mark.points is None and not standing.absent,
+        "not graded": any(part.points is None for part in standing.parts.values()),
         "late": bool(standing.mark.days_late),
         "set by hand": mark.override is not None,
         "with an extension": bool(mark.extension_days),

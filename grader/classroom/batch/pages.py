@@ -15,7 +15,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import Future
 from dataclasses import replace
 from datetime import datetime
-from functools import cache, partial
+from functools import cache
 from importlib import metadata
 from pathlib import Path
 
@@ -28,7 +28,7 @@ from grader.classroom.batch.journal import Journal, code_digest, digest_of
 from grader.classroom.batch.marks import lateness
 from grader.classroom.batch.similarity import Comparison, similar_kernels, stub_of
 from grader.classroom.batch.standing import Standing
-from grader.classroom.batch.verdicts import structured, to_json, unstructured
+from grader.classroom.batch.verdicts import to_json
 from grader.classroom.batch.workers import FIRST, LAST, SHORT_SECONDS, WorkerPool, WorkFailed
 from grader.model import Report
 from grader.reporting import page as html
@@ -98,9 +98,8 @@ class Pages:
         """Begins to compare the kernels of a lab, unless the same were compared before; what it returns waits for the answer."""
         parts = _drawn_by(), stub_of(lab_id), lab_id, sorted(modules.items())
         key = digest_of(json.dumps(parts))
-        known = self._journal.recall(key)
-        if known is not None:
-            return partial(structured, known, Comparison)
+        if known := self._journal.recall(key, Comparison):
+            return lambda: known
         comparing = self._pool.submit(FIRST, similar_kernels, lab_id, modules, seconds=SHORT_SECONDS)
 
         def compared() -> Comparison:
@@ -108,7 +107,7 @@ class Pages:
                 found = comparing.result()
             except WorkFailed as failure:
                 return Comparison((), (f"The kernels of a lab could not be compared: {failure}.",))
-            self._journal.remember(key, unstructured(found, Comparison))
+            self._journal.remember(key, found, Comparison)
             return found
 
         return compared

@@ -12,7 +12,6 @@ from typing import Any, cast
 from grader.classroom.batch.accounts import everything_below
 from grader.classroom.batch.journal import Journal, code_digest
 from grader.classroom.batch.tasks import Content
-from grader.classroom.batch.verdicts import structured, unstructured
 from grader.model import Refusal
 from grader.plain_files import UnreadableFile, opened_plain
 
@@ -47,17 +46,14 @@ def reading_key(path: Path, lab_ids: tuple[str, ...]) -> str | None:
 
 def recall(journal: Journal, key: str, path: Path) -> Content | Refusal | None:
     """What was read there before, as if it had been read at `path`; None when that is not known."""
-    text = journal.recall(key)
-    try:
-        return _moved(structured(text, Content | Refusal), path, HERE) if text is not None else None  # type: ignore[arg-type]
-    except Exception:  # a row that this grader cannot read is a hand-in to read
-        return None
+    content = journal.recall(key, Content | Refusal)
+    return _moved(content, path, HERE) if content else None
 
 
 def remember(journal: Journal, key: str, path: Path, content: Content | Refusal) -> None:
     """Keeps what was read at `path`; not what failed for a reason outside of it."""
     if isinstance(content, Content) or content.status != "not_graded":
-        journal.remember(key, unstructured(_moved(content, HERE, path), Content | Refusal))
+        journal.remember(key, _moved(content, HERE, path), Content | Refusal)
 
 
 def _moved(content: Content | Refusal, to: Path, since: Path) -> Content | Refusal:

@@ -12,16 +12,15 @@ from pathlib import Path
 from typing import Literal, Self
 
 from grader.classroom.batch.hand_in import HandIn
-from grader.classroom.batch.marks import CourseMark, Earned, Rules, mark, ordered
+from grader.classroom.batch.marks import NOTHING, CourseMark, OutOf, Part, Parts, Points, Rules, mark, ordered
 from grader.classroom.marked_answers import MarkedAnswer, marked
 from grader.classroom.roster import Person, Roster
 from grader.labs import all_labs, get_lab
 from grader.labs.question import drawn_from
 from grader.model import LabReport, Report
-from grader.reading.answers import Answers
+from grader.reading.answers import NO_ANSWERS, Answers
 from grader.unusable import Unusable
 
-Part = Literal["kernels", "questions", "bonus"]
 Piece = tuple[str, Literal["kernel", "questions"]]
 """What comes from one hand-in as a whole: a lab's kernel, or the answers to its questions."""
 MIXED = "{} has corrections for single students, and the hand-ins are for several assignments ({}); choose one with --assignment"
@@ -84,8 +83,7 @@ class Graded:
         most = {lab_id: sum(answer.max_points for answer in lab.values()) for lab_id, lab in self.questions.items()}
         return {lab_id: one for lab_id, one in most.items() if one and get_lab(lab_id).bonus == bonus}
 
-    @property
-    def earned(self) -> Earned:
+    def parts(self, out_of: OutOf = "all") -> dict[Part, Points]:
         """Its points. None where a lab was not graded: a sum without it would be less than what was earned. What bonus labs ask counts
         with them."""
         report, asked, extra = self.report, self.asked(), self.asked(bonus=True)
@@ -94,15 +92,15 @@ class Graded:
             sum(answer.points for lab_id in some for answer in self.questions[lab_id].values())
             for some in (asked, extra)
         )
-        return Earned(
-            points=None if False in unknown or not self.hand_in.place else report.points,
-            possible=report.max_points,
-            gradable=report.gradable_points,
-            bonus=None if True in unknown else report.bonus_points + more,
-            bonus_possible=report.bonus_max + sum(extra.values()),
-            questions=answered if asked else None,
-            questions_possible=sum(asked.values()),
-        )
+        found: dict[Part, Points] = {}
+        if not all(lab.bonus for lab in report.labs.values()):
+            possible = report.gradable_points if out_of == "gradable" else report.max_points
+            found["kernels"] = Points(None if False in unknown else report.points, possible)
+        if asked:
+            found["questions"] = Points(answered, sum(asked.values()))
+        if most := report.bonus_max + sum(extra.values()):
+            found["bonus"] = Points(None if True in unknown else report.bonus_points + more, most)
+        return found
 
 
 @dataclass(frozen=True)
@@ -152,23 +150,20 @@ class Standing:
         return (self.person.name if self.person else "") or self.graded.hand_in.name or self.student
 
     @property
-    def points(self) -> float | None:
-        """For the course's labs; None without a verdict, and where none of them was asked for."""
-        return self.parts.get("kernels", (None, 0.0))[0]
+    def answers(self) -> Mapping[str, Answers]:
+        """Those that count, for the cells of nbgrader, which grades every notebook of its assignments, also what was not handed in."""
+        released = self.labs if self.assignment else ()
+        return {**dict.fromkeys(released, NO_ANSWERS), **self.graded.answers}
 
     @property
-    def parts(self) -> dict[Part, tuple[float | None, float]]:
-        """The points, and the most that are possible, of what has a column of its own: the kernels if any of the course's labs was asked
-        for, the questions if any was asked, and bonus labs if one was begun."""
-        mark = self.mark
-        found: dict[Part, tuple[float | None, float]] = {}
-        if mark.override is not None or not all(lab.bonus for lab in self.labs.values()):
-            found["kernels"] = mark.points, mark.possible
-        if mark.questions is not None:
-            found["questions"] = mark.questions, mark.questions_possible
-        if mark.bonus_possible:
-            found["bonus"] = mark.bonus, mark.bonus_possible
-        return found
+    def parts(self) -> Parts:
+        """What counts of each part."""
+        return self.mark.parts
+
+    @property
+    def points(self) -> float | None:
+        """For the course's labs; None without a verdict, and where none of them was asked for."""
+        return self.parts.get("kernels", NOTHING).points
 
 
 def standings(graded: Sequence[Graded], rules: Rules, roster: Roster | None = None) -> list[Standing]:
@@ -201,11 +196,10 @@ def _of_all_questions(found: Sequence[Standing]) -> list[Standing]:
         most.setdefault(one.assignment, {}).update(one.graded.asked())
     checked = []
     for one in found:
-        possible = sum(most[one.assignment].values())
-        if one.mark.questions is not None:
-            one = replace(one, mark=replace(one.mark, questions_possible=possible))
-        elif possible and one.assignment and not one.absent:
-            one = replace(one, mark=replace(one.mark, questions=0.0, questions_possible=possible))
+        possible, mine = sum(most[one.assignment].values()), one.parts.get("questions")
+        if possible and not one.absent and (mine or one.assignment):
+            parts = {**one.parts, "questions": Points(mine.points if mine else 0.0, possible)}
+            one = replace(one, mark=replace(one.mark, parts=parts))
         elif possible and not one.absent:
             one = replace(one, review=(*one.review, UNANSWERED))
         checked.append(one)
@@ -219,7 +213,7 @@ def standing(attempts: Sequence[Graded], rules: Rules, roster: Roster) -> Standi
     whole = _together(counting)
     keys = {one.hand_in.key for one in counting}
     others = tuple(one for one in attempts if one.hand_in.key not in keys)
-    found = mark([(one.hand_in, one.earned) for one in counting], rules, person)
+    found = mark([(one.hand_in, one.parts(rules.out_of)) for one in counting], rules, person)
     begun = Counter(piece for one in attempts for piece, (far, _) in one.pieces.items() if far == 2)
     again = [
         what for (_, what), count in begun.items() if count > 1 and (what == "questions" or rules.attempts == "last")
@@ -243,31 +237,34 @@ def _counting(attempts: Sequence[Graded], rules: Rules, person: Person | None) -
     were handed in again unchanged lose the least lateness. What cannot be read never replaces what can; what has no verdict may be the
     best. What was begun in none comes from the last of the attempts that count.
     """
-
-    def share(one: Graded) -> float:
-        return rules.share(rules.days_late(one.hand_in, person))
-
-    def rank(one: Graded, piece: Piece) -> tuple[bool, int, float, float, str]:
-        (begun, points), when = one.pieces[piece], ordered(one.hand_in.submitted)
-        worth = 0.0 if piece[1] == "questions" else points if points == math.inf else points * share(one)
-        in_order = (when, worth) if rules.attempts == "last" else (worth, when)
-        return (not one.hand_in.refused, begun, *in_order, one.hand_in.place)
-
-    def counts(piece: Piece) -> Graded:
-        some = sorted((one for one in attempts if piece in one.pieces), key=lambda one: rank(one, piece), reverse=True)
-        if piece[1] == "kernel" or rules.attempts == "last":
-            return some[0]
-        answers = [one.questions[piece[0]] for one in some]
-        again = sum(1 for _ in itertools.takewhile(lambda given: given == answers[0], answers))
-        return max(some[:again], key=share)
-
-    chosen = {piece: counts(piece) for piece in dict.fromkeys(piece for one in attempts for piece in one.pieces)}
+    pieces = dict.fromkeys(piece for one in attempts for piece in one.pieces)
+    chosen = {piece: _source_of(piece, attempts, rules, person) for piece in pieces}
     main = _latest([one for piece, one in chosen.items() if one.pieces[piece][0]] or attempts)
     parts: dict[str, set[Piece]] = {main.hand_in.key: set()}
     for piece, one in chosen.items():
         taken = one if one.pieces[piece][0] or piece not in main.pieces else main
         parts.setdefault(taken.hand_in.key, set()).add(piece)
     return tuple(one.only(parts[one.hand_in.key]) for one in attempts if one.hand_in.key in parts)
+
+
+def _source_of(piece: Piece, attempts: Sequence[Graded], rules: Rules, person: Person | None) -> Graded:
+    """The attempt from which a lab's kernel counts, or the answers to its questions."""
+    lab_id, what = piece
+
+    def share(one: Graded) -> float:
+        return rules.share(rules.days_late(one.hand_in, person))
+
+    def rank(one: Graded) -> tuple[bool, int, float, float, str]:
+        (begun, points), when = one.pieces[piece], ordered(one.hand_in.submitted)
+        worth = 0.0 if what == "questions" else points if points == math.inf else points * share(one)
+        in_order = (when, worth) if rules.attempts == "last" else (worth, when)
+        return (not one.hand_in.refused, begun, *in_order, one.hand_in.place)
+
+    some = sorted((one for one in attempts if piece in one.pieces), key=rank, reverse=True)
+    if what == "kernel" or rules.attempts == "last":
+        return some[0]
+    same = itertools.takewhile(lambda one: one.questions[lab_id] == some[0].questions[lab_id], some)
+    return max(same, key=share)
 
 
 def _latest(attempts: Sequence[Graded]) -> Graded:
@@ -301,8 +298,8 @@ def _odd(
     """What is odd about a mark: a human decides. again: of kernels and questions those that several hand-ins have and the last counts."""
     if roster and person is None:
         yield f"not on {roster.name}, or not by a name or id that only one row has: add a row, or the platform's id to a row"
-    if found.override is not None and 0 < found.possible < found.override:
-        yield f"set to {found.override:g} points by hand, of {found.possible:g} that are possible"
+    if found.override is not None and 0 < (possible := found.parts["kernels"].possible) < found.override:
+        yield f"set to {found.override:g} points by hand, of {possible:g} that are possible"
     if again and hand_in.submitted is None:
         advice = "keep one" if "questions" in again else "keep one, or use --attempts best"
         yield f"several hand-ins, and when each came in is not known: {hand_in.place} counts; {advice}"

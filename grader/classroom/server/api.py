@@ -1,17 +1,13 @@
-"""What `lab` and notebooks ask for: JSON, and events while an attempt is on its way. docs/server.md lists the requests."""
+"""What `lab`, notebooks and pages ask for, as JSON. docs/server.md lists the requests."""
 
 from __future__ import annotations
 
-import asyncio
-import json
-import time
-from collections.abc import AsyncIterator
 from dataclasses import asdict
-from typing import Annotated, Any, cast
+from typing import Annotated, Any
 
 from fastapi import APIRouter, FastAPI, HTTPException, Request, Response
 from fastapi.exceptions import RequestValidationError
-from fastapi.responses import HTMLResponse, JSONResponse, StreamingResponse
+from fastapi.responses import HTMLResponse, JSONResponse
 from pydantic import BaseModel, ConfigDict, Field
 from starlette.exceptions import HTTPException as AnyHTTPException
 
@@ -19,15 +15,10 @@ from grader.classroom.batch.overview import pseudonym_of
 from grader.classroom.server import web
 from grader.classroom.server.dispatching import DRAINING
 from grader.classroom.server.service import Mine, Service, Using, Whoever
-from grader.classroom.server.store import Attempt, NotAccepted
+from grader.classroom.server.store import NotAccepted
 from grader.classroom.server.throttling import Door
 from grader.reading import MAX_MODULE_CHARS
 
-STREAMS = 4
-"""Streams of events that one member may have open."""
-STREAM_SECONDS = 1800.0
-POLLS, POLL_SECONDS = 10, 0.1
-"""A stream looks where its attempt is so often before it asks for all that is known of it."""
 SHOWN = 20
 """Attempts that are listed."""
 
@@ -116,32 +107,3 @@ def cancel(service: Using, mine: Mine) -> dict[str, Any]:
 def board(service: Using, who: Whoever) -> dict[str, Any]:
     labs = {lab: asdict(one) for lab, one in service.boards().items()}
     return {"you": pseudonym_of(who.login, service.secret), "labs": labs}
-
-
-@router.get("/attempts/{number}/events")
-async def events(service: Using, who: Whoever, mine: Mine) -> StreamingResponse:
-    """An event whenever the attempt's state changes, until it has ended."""
-    if service.streams[who.login] >= STREAMS:
-        raise HTTPException(429, f"{STREAMS} streams of events are open already; close one")
-    return StreamingResponse(_news(service, who.login, mine.id), media_type="text/event-stream")
-
-
-async def _news(service: Service, login: str, number: int) -> AsyncIterator[str]:
-    """The events, and a comment now and then, by which a client that left is noticed."""
-    last, until = "", time.monotonic() + STREAM_SECONDS
-    service.streams[login] += 1
-    try:
-        while time.monotonic() < until:
-            stage = service.dispatcher.stages.get(number)
-            news = await asyncio.to_thread(lambda: service.news(cast(Attempt, service.store.attempt(number))))
-            text = json.dumps(news)
-            yield f"event: state\ndata: {text}\n\n" if text != last else ": waiting\n\n"
-            if news["ended"]:
-                return
-            last = text
-            for _ in range(POLLS):
-                await asyncio.sleep(POLL_SECONDS)
-                if service.dispatcher.stages.get(number) != stage:
-                    break
-    finally:
-        service.streams[login] -= 1

@@ -1,12 +1,11 @@
-// Follows the attempts that have not ended; the page is loaded again when one has.
-for (const place of [...document.querySelectorAll("[data-events]")].slice(0, 3)) {
-  const source = new EventSource(place.dataset.events);
-  source.addEventListener("state", (event) => {
-    const news = JSON.parse(event.data);
-    place.textContent = news.words;
-    if (news.ended) {
-      source.close();
-      location.reload();
-    }
-  });
+// Asks every few seconds where the attempts stand that have not ended; the page is loaded again when one has.
+const places = [...document.querySelectorAll("[data-attempt]")];
+async function ask() {
+  const answer = await fetch("/api/attempts").catch(() => null);
+  for (const news of answer && answer.ok ? await answer.json() : []) {
+    const place = places.find((one) => one.dataset.attempt === String(news.id));
+    if (place) place.textContent = news.words;
+    if (place && news.ended) location.reload();
+  }
 }
+if (places.length) setInterval(ask, 3000);

@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 import secrets
 import time
-from collections import Counter
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future
 from dataclasses import asdict
@@ -44,7 +43,6 @@ class Service:
         self.due = self.store.due.timestamp() if self.store.due else None
         self.secret = self.journal.setting("pseudonyms", secrets.token_hex(16))
         self.rates, self.failures = Rates(PER_MINUTE), Rates(FAILURES_PER_MINUTE)
-        self.streams: Counter[str] = Counter()
         self.page_of = lru_cache(maxsize=64)(self._page_of)
         self.boards = recent(
             lambda: boards(self.store.until(self.due or math.inf), labs, self.setup.device, self.secret)

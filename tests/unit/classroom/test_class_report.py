@@ -81,6 +81,10 @@ def graded(one, *, review=(), **fields):
     return Graded(one, Report(one.place, DEVICE, None, {"w8a8": lab_report(**fields)}), review)
 
 
+def points_of(one, part):
+    return one.parts[part].points if part in one.parts else None
+
+
 @pytest.mark.parametrize(("attempts", "points"), [("last", 50.0), ("best", 80.0)])
 def test_which_attempt_counts(attempts, points):
     first, second = graded(hand_in(place="a")), graded(hand_in(hours=1, place="b"), points=40.0, speed=10.0)
@@ -176,7 +180,7 @@ def test_of_two_hand_ins_without_a_time_a_human_decides():
     guesses = [attempt(place, {}, {"dds": right}) for place, right in (("a", 2), ("b", 0))]
     (found,) = standings([replace(one, hand_in=replace(one.hand_in, submitted=None)) for one in guesses], Rules("best"))
     assert "keep one" in found.review[-1]
-    assert found.mark.questions == 0.0, "of answers whose order is not known, points choose none"
+    assert points_of(found, "questions") == 0.0, "of answers whose order is not known, points choose none"
     assert not standings([graded(hand_in(place="a")), graded(hand_in(hours=1, place="b"))], Rules())[0].review
 
 
@@ -210,7 +214,7 @@ def with_bonus(one, points):
 
 def test_bonus_labs_stand_apart_in_every_table():
     found = standings([with_bonus(graded(hand_in("ann_1", hours=1)), 40.0), graded(hand_in("ben_2"))], Rules("last", DUE, 10.0))
-    assert [(one.points, one.mark.bonus) for one in found] == [(72.0, 36.0), (80.0, 0.0)]
+    assert [(one.points, one.parts.get("bonus")) for one in found] == [(72.0, (36.0, 100.0)), (80.0, None)]
     rows = {row["student"]: row for row in rows_of(grades_csv(found))}
     assert (rows["ann_1"]["points"], rows["ann_1"]["max_points"], rows["ann_1"]["bonus_points"]) == ("72.0", "100.0", "36.0")
     assert (rows["ann_1"]["extra_correctness"], rows["ben_2"]["extra_correctness"]) == ("40.0", "")
@@ -232,7 +236,7 @@ def test_answers_to_questions_are_points_of_their_own():
     cat = replace(cat, answers={"extra": Answers("Cat", {})})
     found = standings([ann, ben, cat], Rules("last", DUE, 10.0))
     most = sum(question.points for question in names.values())
-    assert [one.mark.questions for one in found] == [pytest.approx(0.9 * most), 0.0, None]
+    assert [points_of(one, "questions") for one in found] == [pytest.approx(0.9 * most), 0.0, None]
     assert [one.points for one in found] == [72.0, 80.0, 80.0]
     assert [row["question_points"] for row in rows_of(grades_csv(found))] == [f"{0.9 * most:.1f}", "0.0", ""]
     possible, *rows = rows_of(canvas_csv(found))
@@ -282,7 +286,7 @@ def test_a_bonus_lab_without_a_verdict_leaves_the_points_alone():
     one = with_bonus(graded(hand_in()), 0.0)
     labs = {**one.report.labs, "extra": replace(one.report.labs["extra"], status="not_graded")}
     standing = standings([replace(one, report=replace(one.report, labs=labs))], Rules())[0]
-    assert (standing.points, standing.mark.bonus) == (80.0, None)
+    assert (standing.points, standing.parts["bonus"].points) == (80.0, None)
     assert rows_of(canvas_csv([standing]))[1]["Triton kernels (bonus)"] == ""
 
 
@@ -297,9 +301,9 @@ def test_nobody_finds_an_answer_by_guessing(seed, which):
     sheets = [{lab_id: chance.randint(0, 2) for lab_id in LABS_OF_COURSE} for _ in range(chance.randint(1, 8))]
     (found,) = standings([attempt(n, {}, sheet, hours=n - 4.0) for n, sheet in enumerate(sheets)], Rules(which, DUE, 10.0))
     (alone,) = standings([attempt("x", {}, sheets[-1], hours=-4.0)], Rules(which, DUE, 10.0))
-    assert found.mark.questions <= alone.mark.questions
+    assert points_of(found, "questions") <= points_of(alone, "questions")
     (again,) = standings([attempt(n, {}, sheets[-1], hours=9.0 * n - 1) for n in range(4)], Rules("best", DUE, 10.0))
-    assert again.mark.questions == alone.mark.questions, "the same answers again are no later ones"
+    assert points_of(again, "questions") == points_of(alone, "questions"), "the same answers again are no later ones"
 
 
 def test_what_bonus_labs_ask_counts_with_them():
@@ -309,7 +313,8 @@ def test_what_bonus_labs_ask_counts_with_them():
     most = sum(one.points for one in questions_of(bonus).values())
     one = replace(graded(hand_in(hours=20)), answers={bonus: Answers("Ann", right)})
     (found,) = standings([one], Rules("last", DUE, 10.0))
-    assert (found.mark.bonus, found.mark.bonus_possible, found.mark.questions) == (pytest.approx(0.9 * most), most, None)
+    assert found.parts["bonus"] == (pytest.approx(0.9 * most), most)
+    assert "questions" not in found.parts
     row, (_, canvas) = rows_of(grades_csv([found]))[0], rows_of(canvas_csv([found]))
     assert float(row["bonus_points"]) == float(canvas["Triton kernels (bonus)"]) == pytest.approx(0.9 * most, abs=0.01)
     assert [part for part, _ in statement(found).marks] == ["kernels", "bonus"]
@@ -363,13 +368,13 @@ def test_each_lab_and_each_question_sheet_counts_from_one_attempt(which, seed, t
     assert found.points == pytest.approx(sum(expected((lab_id, "kernel")) for lab_id in LABS_OF_COURSE))
     sheets = {lab_id for one in attempts for lab_id in one.answers}
     marks = sum(expected((lab_id, "questions")) for lab_id in sheets)
-    assert (found.mark.questions or 0.0) == pytest.approx(marks)
-    assert (found.mark.questions is None) == (not sheets)
+    assert (points_of(found, "questions") or 0.0) == pytest.approx(marks)
+    assert (points_of(found, "questions") is None) == (not sheets)
     kernels, sheet = attempt("z", {"dds": 10.0}, {}, hours=200), attempt("z", {}, {"dds": None}, hours=200)
     broken = attempt("z", {}, {}, refused="rar")
     for later in (kernels, sheet, broken):
         (after,) = standings([*attempts, later], rules)
-        assert (after.mark.questions or 0.0) == pytest.approx(marks)
+        assert (points_of(after, "questions") or 0.0) == pytest.approx(marks)
         assert after.points == pytest.approx(found.points) or later is kernels
     page = html.page(found.graded.report, {}, statement(found))
     for one in found.counting if len(found.counting) > 1 else ():

@@ -445,6 +445,16 @@ def test_of_files_that_may_be_several_students_one_is_asked(tmp_path):
     assert any("ann.py and ben.py are taken to be one student's" in note for note in one.notes)
 
 
+@pytest.mark.parametrize("form", ["{}.py", "{}.zip", "{}/work.zip", "in/{}.py", "a/b/{}/x.py"])
+def test_a_class_that_is_taken_for_one_student_is_said_to_be(tmp_path, form):
+    """Where it lies in a folder of its own and nothing in it says whose it is."""
+    files = {f"lab 1/{form.format(name)}": {"x.py": work} if form.endswith("zip") else work for name, work in {"ann": A, "ben": B}.items()}
+    (one,) = collect(delivered(tmp_path / "class", files), tmp_path / "w").hand_ins
+    assert "are taken to be one student's; if they are several students'" in one.notes[-1]
+    (one,) = collect(delivered(tmp_path / "one", {"ann/w8a8.zip": {"w8a8.py": A}, "ann/dds.zip": {"dds.py": C}}), tmp_path / "w").hand_ins
+    assert not one.notes
+
+
 @pytest.mark.parametrize("other", ["w8a8.ipynb", "my_w8a8.py"])
 def test_one_kernel_handed_in_twice_is_one(tmp_path, other):
     text = (ROOT / "tests" / "styles" / "w8a8_plain.py").read_text(encoding="utf-8")

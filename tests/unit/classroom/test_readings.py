@@ -122,7 +122,7 @@ def test_what_failed_outside_of_it_is_read_again(tmp_path):
         assert recall(journal, key, root) is None
         remember(journal, key, root, Refusal("rejected", "no kernel"))
         assert recall(journal, key, root) == Refusal("rejected", "no kernel")
-        journal.remember(key, "{")
+        journal.remember(key, "{", str)
         assert recall(journal, key, root) is None
         assert isinstance(read_hand_in(root, LABS), Content)
 

@@ -14,6 +14,7 @@ import pytest
 
 from grader.classroom.server import throttling
 from grader.classroom.server.throttling import MAX_BODY, Rates
+from grader.client import Account, Client
 from grader.reading import MAX_MODULE_CHARS
 from tests.course_server import course, kernel
 
@@ -29,7 +30,7 @@ def world(tmp_path_factory):
     throttling.HEAD_SECONDS = kept
 
 
-OF_MEMBERS = ("/api/attempts", "/api/attempts/1", "/api/attempts/1/events", "/api/board", "/attempts/1", "/board", "/instructor")
+OF_MEMBERS = ("/api/attempts", "/api/attempts/1", "/api/board", "/attempts/1", "/board", "/instructor")
 TRICKS = (
     "/../course.sqlite", "/%2e%2e/course.sqlite", "/attempts/../../etc/passwd", "/attempts/1%00", "/attempts/-1", "//etc/passwd",
     "/api/attempts/1e3", "/api/attempts/99999999999999999999999", "/docs", "/openapi.json", "/live.js%2f..",
@@ -52,7 +53,7 @@ def test_without_a_token_there_is_nothing(world):
 
 def test_others_attempts_look_like_none(world):
     with world.client("bob") as http:
-        for place in ("/api/attempts/{}", "/attempts/{}", "/api/attempts/{}/events"):
+        for place in ("/api/attempts/{}", "/attempts/{}"):
             others, none = http.get(place.format(1)), http.get(place.format(777))
             assert others.status_code == none.status_code == 404
             assert others.text == none.text
@@ -187,14 +188,13 @@ def test_a_token_that_ended_ends_at_once(world):
         assert http.get("/api/attempts").status_code == 200
 
 
-def test_events_end_with_the_answer(world):
+def test_who_waits_for_an_answer_gets_it(world, monkeypatch):
+    monkeypatch.setattr("grader.client.EVERY_SECONDS", 0.1)
     with world.client("bob") as http:
         sent = http.post("/api/attempts", json=upload(21, text=kernel(21))).json()
-        with http.stream("GET", f"/api/attempts/{sent['id']}/events") as answer:
-            news = [json.loads(line[6:]) for line in answer.iter_lines() if line.startswith("data: ")]
-        assert news[-1]["ended"]
-        assert news[-1]["points"] > 0
-    assert not world.service.streams["bob"]
+        news = Client(Account(world.url, http.headers["authorization"].removeprefix("Bearer "))).follow(sent["id"])
+    assert news["ended"]
+    assert news["points"] > 0
 
 
 def test_many_requests_of_one_token_are_slowed_down_and_others_are_served(world):
