@@ -14,7 +14,7 @@ from rich.progress import BarColumn, SpinnerColumn, TextColumn, TimeElapsedColum
 from rich.progress import Progress as Bars
 
 from grader.cli.arguments import GRADER_FAILED, INTERRUPTED, errors, labs_named, note, refuse
-from grader.cli.command_options import DeviceChoice, DeviceOption, Html, Jobs, Labs, Profile, Work
+from grader.cli.command_options import DeviceChoice, DeviceOption, Html, Jobs, Labs, Profile, Work, work
 from grader.late_torch import begin, stand_in
 from grader.reporting.atomic import write_whole
 from grader.reporting.text import Terminal, json_text
@@ -34,7 +34,7 @@ WATCH_SEED = 20
 
 
 def grade(
-    path: Work,
+    path: Work = None,
     lab: Labs = None,
     device: DeviceOption = "auto",
     seed: Annotated[
@@ -52,6 +52,7 @@ def grade(
     profile: Profile = False,
 ) -> None:
     """Grade one submission. Exit status: 0 graded, 2 invalid arguments, 3 the grader failed."""
+    path = work(path)
     if os.path.exists(path):
         errors.print(f"reading {escape(str(path))}", style="dim", soft_wrap=True)
         prewarm()  # the parents of the sandboxes import what they need while this process does
@@ -115,7 +116,7 @@ def grade(
 
 
 def watch(
-    path: Work,
+    path: Work = None,
     lab: Labs = None,
     device: DeviceOption = "auto",
     seed: Annotated[int, typer.Option(help="Seed of the correctness inputs (default: always the same).")] = WATCH_SEED,
@@ -123,6 +124,7 @@ def watch(
     html_file: Annotated[Path | None, typer.Option("--html", help="Keep this HTML page up to date.")] = None,
 ) -> None:
     """Grade a lab again each time its kernel is saved, until Ctrl-C. The interpreter's answer comes first."""
+    path = work(path)
     errors.print("starting Triton ...", style="dim")
     if os.path.exists(path):
         prewarm()
