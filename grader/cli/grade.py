@@ -65,6 +65,7 @@ def grade(
         submission = _read(path, labs, all_labs=bool(lab))
         from grader.building import BinaryCache, own_folder
         from grader.pipeline.grading import GradeOptions, with_facts
+        from grader.reporting.causes import causes
         from grader.reporting.document import document
         from grader.reporting.junit import junit
         from grader.reporting.terminal import show
@@ -82,7 +83,9 @@ def grade(
         report = replace(report, seconds=None if report.seconds is None else _since_start())
         show(report, Terminal(highlight=False), every=every)
         if json_file or html_file:
-            shown, report = report.all_notes, with_facts(report, submission, labs, options, built)
+            right = [one for one in labs if one.id in report.labs and not causes(report.labs[one.id].tests)]
+            asked = labs if json_file else right  # a page has no facts of a kernel that is wrong
+            shown, report = report.all_notes, with_facts(report, submission, asked, options, built)
             for note in report.all_notes:
                 if note not in shown:
                     Terminal(highlight=False).print(f"[yellow]note:[/] {escape(note)}")
