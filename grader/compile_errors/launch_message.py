@@ -152,9 +152,10 @@ def _heuristic_node(tree: ast.Module, kernel: str, name: str) -> ast.AST | None:
 
 def _assigned(tree: ast.Module, name: str) -> ast.expr | None:
     for node in reversed(tree.body):
-        if isinstance(node, ast.Assign | ast.AnnAssign):
-            if any(isinstance(target, ast.Name) and target.id == name for target in targets(node)):
-                return node.value
+        if isinstance(node, ast.Assign | ast.AnnAssign) and any(
+            isinstance(target, ast.Name) and target.id == name for target in targets(node)
+        ):
+            return node.value
     return None
 
 
