@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import os
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -61,7 +63,7 @@ def grade(
     stand_in()
     labs = labs_named(lab)
     _check_folders(json_file, html_file, junit_file)
-    try:
+    with _whose_fault():
         submission = _read(path, labs, all_labs=bool(lab))
         from grader.building import BinaryCache, own_folder
         from grader.pipeline.grading import GradeOptions, with_facts
@@ -99,19 +101,6 @@ def grade(
             from grader.reporting.page import page
 
             made[html_file] = page(report, counted(report))
-    except (typer.Exit, Unusable, ModuleNotFoundError):
-        raise
-    except KeyboardInterrupt:
-        errors.print("stopped; nothing was written")
-        raise typer.Exit(INTERRUPTED) from None
-    except Exception as error:
-        errors.print_exception()
-        errors.print(
-            f"[red]the grader itself failed[/] ({escape(type(error).__name__)}); this is not your kernel's fault: report it "
-            "with the lines above",
-            soft_wrap=True,
-        )
-        raise typer.Exit(GRADER_FAILED) from None
     for file, text in made.items():
         write_whole(file, text)
     if html_file:
@@ -152,6 +141,26 @@ def watch(
         Watch(path, labs, options, lines, all_labs=bool(lab)).run()
     except KeyboardInterrupt:
         errors.print("stopped watching")
+
+
+@contextmanager
+def _whose_fault() -> Iterator[None]:
+    """Ends the command with a sentence where it is stopped, or where the grader fails and not what was handed in."""
+    try:
+        yield
+    except (typer.Exit, Unusable, ModuleNotFoundError):
+        raise
+    except KeyboardInterrupt:
+        errors.print("stopped; nothing was written")
+        raise typer.Exit(INTERRUPTED) from None
+    except Exception as error:
+        errors.print_exception()
+        errors.print(
+            f"[red]the grader itself failed[/] ({escape(type(error).__name__)}); this is not your kernel's fault: report it "
+            "with the lines above",
+            soft_wrap=True,
+        )
+        raise typer.Exit(GRADER_FAILED) from None
 
 
 def _since_start() -> float:
