@@ -137,7 +137,7 @@ def compiling() -> tuple[StageTime, ...]:
             path.write_text(bundle.made.text, encoding="utf-8")
             module = generated_module.load(str(path), bundle.made.kernel, 90)
             for config, case in binaries(lab, bundle)[::EVERY]:
-                request = compile_request("compile", lab, 90, bundle.configs[config], bundle.launches[case, config])
+                request = compile_request("compile", lab.constants, 90, bundle.configs[config], bundle.launches[case, config])
                 with counted.here("front end"):
                     stages, metadata, made, _alive = triton_stages._stages(module, request)
                 for name, stage in stages.items():

@@ -79,9 +79,9 @@ def measure() -> StyleRecord:
         lines = (folder / "report" / "grades.jsonl").read_text(encoding="utf-8").splitlines()
     graded = [json.loads(line) for line in lines]
     device = graded[0]["report"]["device"]
-    styles = tuple(sorted((_style(entry) for entry in graded), key=lambda one: one.name))
+    found = tuple(sorted((_style(entry) for entry in graded), key=lambda one: one.name))
     date = datetime.datetime.now(datetime.UTC).strftime("%Y-%m-%d")
-    return StyleRecord(device["name"], date, {name: device[name] for name in ("torch", "triton", "driver")}, styles)
+    return StyleRecord(device["name"], date, {name: device[name] for name in ("torch", "triton", "driver")}, found)
 
 
 def _style(entry: Mapping[str, Any]) -> Style:

@@ -8,22 +8,22 @@ from typing import Annotated
 import torch
 import typer
 
-from grader.cli.arguments import graphics_card, refuse
+from grader.cli.arguments import application, graphics_card
 from grader.reporting.atomic import write_whole
 from model.card import CARD
 from model.card import card as card_text
-from model.corpus import HeldOut, NoText, held_out_text, training_text
+from model.corpus import HeldOut, held_out_text, training_text
 from model.perplexity import measure
-from model.store import WEIGHTS, BadWeights, NoWeights, default_device, load, load_origin, origin_of, save
-from model.table import RESULTS, SAMPLE_BYTES, UnusableResults, again, digest_of, tabulate, to_json, with_labs
+from model.store import WEIGHTS, default_device, load, load_origin, origin_of, save
+from model.table import RESULTS, SAMPLE_BYTES, again, digest_of, tabulate, to_json, with_labs
 from model.table import load as load_results
-from model.times import TIMES, UnusableTimes, load_times, measure_times
+from model.times import TIMES, load_times, measure_times
 from model.times import to_json as times_to_json
 from model.training import Recipe
 from model.training import train as train_model
-from model.transformer import Sizes, Transformer
+from model.transformer import Sizes
 
-app = typer.Typer(help=__doc__, no_args_is_help=True, add_completion=False, pretty_exceptions_enable=False)
+app = application(__doc__ or "")
 
 
 @app.callback()
@@ -55,14 +55,11 @@ def train(
 @app.command()
 def evaluate(weights: Annotated[Path, typer.Option(help="Weights with their record beside them.")] = WEIGHTS) -> None:
     """Measure bits per byte on the whole held-out text, and perplexity with every lab's layers, and compare with the record."""
-    model, (_, held_out) = _model(weights), _texts()
+    model, (_, held_out) = load(weights, default_device()), _texts()
     found, said = measure(model, held_out.text, model.sizes.context), load_origin(weights).quality
     typer.echo(f"{found.bits_per_byte:.4f} bits per byte, perplexity {found.perplexity:.4f}, over {found.predicted} held-out bytes")
     typer.echo(f"the record says {said.bits_per_byte:.4f} over {said.predicted}")
-    try:
-        results = load_results()
-    except UnusableResults as problem:
-        raise refuse(str(problem)) from None
+    results = load_results()
     if results.weights_sha256 != digest_of(weights):
         typer.echo("the table is of other weights; `python -m model table` measures it for these")
         return
@@ -77,14 +74,11 @@ def table(
     labs: Annotated[bool, typer.Option("--labs", help="Measure the labs' rows alone, and keep the others.")] = False,
 ) -> None:
     """Measure bits and perplexity of every method and of every lab's layers."""
-    model, (text, held_out) = _model(weights), _texts()
-    try:
-        if labs:
-            results = with_labs(load_results(out), model, weights, held_out.text, typer.echo)
-        else:
-            results = tabulate(model, weights, text, held_out.text[: SAMPLE_BYTES + 1], held_out.differing, listen=typer.echo)
-    except UnusableResults as problem:
-        raise refuse(str(problem)) from None
+    model, (text, held_out) = load(weights, default_device()), _texts()
+    if labs:
+        results = with_labs(load_results(out), model, weights, held_out.text, typer.echo)
+    else:
+        results = tabulate(model, weights, text, held_out.text[: SAMPLE_BYTES + 1], held_out.differing, listen=typer.echo)
     write_whole(out, to_json(results))
     typer.echo(f"wrote {out}; `python -m model card` shows it")
 
@@ -96,7 +90,7 @@ def times(
 ) -> None:
     """Time a layer through every lab's kernel on this GPU, raced against fp16."""
     device = graphics_card("timing a layer")
-    measured = measure_times(_model(weights), device, typer.echo)
+    measured = measure_times(load(weights, default_device()), device, typer.echo)
     write_whole(out, times_to_json(measured))
     typer.echo(f"wrote {out}; `python -m model card` shows it")
 
@@ -107,26 +101,12 @@ def card(
     out: Annotated[Path, typer.Option(help="The page to write.")] = CARD,
 ) -> None:
     """Write the model's card from its record and the table's results."""
-    try:
-        text = card_text(load_origin(weights), load_results(), load_times())
-    except (NoWeights, UnusableResults, UnusableTimes) as problem:
-        raise refuse(str(problem)) from None
-    write_whole(out, text)
+    write_whole(out, card_text(load_origin(weights), load_results(), load_times()))
     typer.echo(f"wrote {out}")
 
 
-def _model(weights: Path) -> Transformer:
-    try:
-        return load(weights, default_device())
-    except (NoWeights, BadWeights) as problem:
-        raise refuse(str(problem)) from None
-
-
 def _texts() -> tuple[bytes, HeldOut]:
-    try:
-        text, held_out = training_text(), held_out_text()
-    except NoText as problem:
-        raise refuse(str(problem)) from None
+    text, held_out = training_text(), held_out_text()
     if held_out.differing:
         names = ", ".join(held_out.differing)
         typer.echo(f"{len(held_out.differing)} of {held_out.files} held-out files are not those of the record: {names}")

@@ -15,6 +15,8 @@ import sysconfig
 from dataclasses import dataclass
 from pathlib import Path
 
+from grader.unusable import Unusable
+
 HELD_OUT_BELOW = 24
 CHECKSUMS = Path(__file__).with_name("held_out.json")
 LEFT_OUT = {"test", "tests", "site-packages", "dist-packages", "__pycache__", "lib2to3", "distutils", "idlelib", "tkinter", "turtledemo",
@@ -23,10 +25,6 @@ LEFT_OUT = {"test", "tests", "site-packages", "dist-packages", "__pycache__", "l
 
 BETWEEN = b"\0"
 """What separates files: a byte that no source holds."""
-
-
-class NoText(FileNotFoundError):
-    """This Python has none of the files that are asked for; the message says where they were expected."""
 
 
 @dataclass(frozen=True)
@@ -60,18 +58,18 @@ def sources(folder: Path) -> dict[str, Path]:
 
 
 def training_text(folder: Path | None = None) -> bytes:
-    """Every source that is not held out, one after the other. Raises NoText."""
+    """Every source that is not held out, one after the other. Raises Unusable."""
     folder = folder or standard_library()
     texts = [_text(path) for name, path in sources(folder).items() if not held_out(name)]
     if not texts:
-        raise NoText(f"found no Python sources in {folder}, expected the standard library; install it with its sources")
+        raise Unusable(f"found no Python sources in {folder}, expected the standard library; install it with its sources")
     return BETWEEN.join(texts)
 
 
 def held_out_text(folder: Path | None = None, checksums: Path = CHECKSUMS) -> HeldOut:
     """The text that perplexity is measured on, in the order of the names' SHA-256, so that its beginning is a fair sample.
 
-    Raises NoText.
+    Raises Unusable.
     """
     folder = folder or standard_library()
     wanted: dict[str, str] = json.loads(checksums.read_text(encoding="utf-8"))
@@ -84,7 +82,7 @@ def held_out_text(folder: Path | None = None, checksums: Path = CHECKSUMS) -> He
         if text is not None:
             texts.append(text)
     if not texts:
-        raise NoText(f"found none of the {len(wanted)} held-out files in {folder}; install Python with its standard library")
+        raise Unusable(f"found none of the {len(wanted)} held-out files in {folder}; install Python with its standard library")
     return HeldOut(BETWEEN.join(texts), len(wanted), tuple(differing))
 
 

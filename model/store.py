@@ -16,6 +16,7 @@ from safetensors import SafetensorError
 from safetensors.torch import load_file, save_file
 
 from grader.reporting.atomic import write_whole
+from grader.unusable import Unusable
 from model.perplexity import Quality
 from model.training import Course, Recipe
 from model.transformer import Sizes, Transformer
@@ -23,14 +24,6 @@ from model.transformer import Sizes, Transformer
 WEIGHTS = Path(__file__).with_name("weights") / "base.safetensors"
 LARGEST_BYTES = 12_000_000
 """What the repository can bear for weights."""
-
-
-class BadWeights(ValueError):
-    """A file that is not safetensors, or is cut off; the message names file and reason."""
-
-
-class NoWeights(FileNotFoundError):
-    """There are no weights, or not of this model; the message says how to get them."""
 
 
 @dataclass(frozen=True)
@@ -90,7 +83,7 @@ def save(model: Transformer, origin: Origin, weights: Path = WEIGHTS) -> None:
 
 
 def load_origin(weights: Path = WEIGHTS) -> Origin:
-    """The record beside the weights. Raises NoWeights."""
+    """The record beside the weights. Raises Unusable."""
     path = weights.with_suffix(".json")
     try:
         data: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
@@ -100,20 +93,20 @@ def load_origin(weights: Path = WEIGHTS) -> Origin:
         }
         return Origin(**parts, **data)
     except (OSError, ValueError, KeyError, TypeError) as problem:
-        raise NoWeights(f"{path} cannot be used ({problem}); run `make model`") from None
+        raise Unusable(f"{path} cannot be used ({problem}); run `make model`") from None
 
 
 def load(weights: Path = WEIGHTS, device: str | torch.device = "cpu", dtype: torch.dtype = torch.float32) -> Transformer:
-    """The trained model, for inference. Raises NoWeights, and BadWeights for a file that is damaged."""
+    """The trained model, for inference. Raises Unusable where there is none, or not of this model."""
     model = Transformer(load_origin(weights).sizes)
     if not weights.is_file():
-        raise NoWeights(f"{weights} is not there; run `make model`")
+        raise Unusable(f"{weights} is not there; run `make model`")
     try:
         model.load_state_dict(load_file(weights))
     except SafetensorError as problem:
-        raise BadWeights(f"{weights} is no safetensors file or is cut off ({problem}); fetch it again") from None
+        raise Unusable(f"{weights} is no safetensors file or is cut off ({problem}); fetch it again") from None
     except RuntimeError as problem:
-        raise NoWeights(f"{weights} does not fit {weights.with_suffix('.json')}: {problem}; run `make model`") from None
+        raise Unusable(f"{weights} does not fit {weights.with_suffix('.json')}: {problem}; run `make model`") from None
     return model.to(device=device, dtype=dtype).eval()
 
 

@@ -17,6 +17,7 @@ from typing import Any
 from torch import nn
 
 from grader.labs import all_labs
+from grader.unusable import Unusable
 from model.layers import but_the_head
 from model.methods import GROUP, METHODS, Examples, Method, quantised, weight_bits
 from model.perplexity import Quality, measure
@@ -35,10 +36,6 @@ NOT_MEASURED, NO_KERNEL = "not measured", "no kernel"
 Listener = Callable[[str], None]
 Measured = Callable[[bytes], tuple["CostRow", int]]
 """Measures a row on a sample; the number is how many bytes were predicted."""
-
-
-class UnusableResults(ValueError):
-    """A file of results that cannot be read; the message says how to make one."""
 
 
 @dataclass(frozen=True)
@@ -96,10 +93,10 @@ def tabulate(
 
 
 def with_labs(results: CostTable, model: Transformer, weights: Path, sample: bytes, listen: Listener = lambda text: None) -> CostTable:
-    """The table with the rows of all labs measured anew and those of methods as they are. Raises UnusableResults where these do not fit."""
+    """The table with the rows of all labs measured anew and those of methods as they are. Raises Unusable where these do not fit."""
     device = device_name(next(model.parameters()).device)
     if (results.weights_sha256, results.device, results.versions) != (digest_of(weights), device, versions()):
-        raise UnusableResults(
+        raise Unusable(
             f"the table was measured with other weights or versions, or on another device ({results.device}, {results.versions}), expected "
             "those of now; measure all rows with `python -m model table`"
         )
@@ -169,13 +166,13 @@ def to_json(results: CostTable) -> str:
 
 
 def load(path: Path = RESULTS) -> CostTable:
-    """Reads results. Raises UnusableResults."""
+    """Reads results. Raises Unusable."""
     try:
         data: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
         rows = tuple(CostRow(**row) for row in data.pop("rows"))
         return CostTable(differing=tuple(data.pop("differing")), rows=rows, **data)
     except (OSError, ValueError, KeyError, TypeError) as problem:
-        raise UnusableResults(f"{path} cannot be used ({problem}); run `python -m model table`") from None
+        raise Unusable(f"{path} cannot be used ({problem}); run `python -m model table`") from None
 
 
 def markdown(results: CostTable, times: LayerTimes | None = None) -> str:

@@ -24,6 +24,7 @@ from grader.model import Device
 from grader.timing.l2_flush import L2Flush
 from grader.timing.rounds import Captured, Timings, capture, race
 from grader.timing.telemetry import watch_current_gpu
+from grader.unusable import Unusable
 from model.layers import relative_error
 from model.methods import GROUP, METHODS
 from model.swap import Swapped, options_of, swap
@@ -36,10 +37,6 @@ LARGEST_ERROR = 0.003
 """Relative distance of a kernel's outputs from those of `naive`: above what fp16 sums in slices lose, below any other product."""
 
 Listener = Callable[[str], None]
-
-
-class UnusableTimes(ValueError):
-    """A file of times that cannot be read; the message says how to make one."""
 
 
 @dataclass(frozen=True)
@@ -162,7 +159,7 @@ def to_json(times: LayerTimes) -> str:
 
 
 def load_times(path: Path = TIMES) -> LayerTimes | None:
-    """Reads times; None where none were measured. Raises UnusableTimes."""
+    """Reads times; None where none were measured. Raises Unusable."""
     if not path.is_file():
         return None
     try:
@@ -170,4 +167,4 @@ def load_times(path: Path = TIMES) -> LayerTimes | None:
         rows = tuple(LayerTime(**row) for row in data.pop("rows"))
         return LayerTimes(rows=rows, **data)
     except (OSError, ValueError, KeyError, TypeError) as problem:
-        raise UnusableTimes(f"{path} cannot be used ({problem}); run `python -m model times` on a GPU, or delete it") from None
+        raise Unusable(f"{path} cannot be used ({problem}); run `python -m model times` on a GPU, or delete it") from None

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import os
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -14,7 +16,7 @@ from rich.progress import BarColumn, SpinnerColumn, TextColumn, TimeElapsedColum
 from rich.progress import Progress as Bars
 
 from grader.cli.arguments import GRADER_FAILED, INTERRUPTED, errors, labs_named, note, refuse
-from grader.cli.command_options import DeviceChoice, DeviceOption, Html, Jobs, Labs, Profile, Work
+from grader.cli.command_options import DeviceChoice, DeviceOption, Html, Jobs, Labs, Profile, Work, work
 from grader.late_torch import begin, stand_in
 from grader.reporting.atomic import write_whole
 from grader.reporting.text import Terminal, json_text
@@ -34,7 +36,7 @@ WATCH_SEED = 20
 
 
 def grade(
-    path: Work,
+    path: Work = None,
     lab: Labs = None,
     device: DeviceOption = "auto",
     seed: Annotated[
@@ -52,6 +54,7 @@ def grade(
     profile: Profile = False,
 ) -> None:
     """Grade one submission. Exit status: 0 graded, 2 invalid arguments, 3 the grader failed."""
+    path = work(path)
     if os.path.exists(path):
         errors.print(f"reading {escape(str(path))}", style="dim", soft_wrap=True)
         prewarm()  # the parents of the sandboxes import what they need while this process does
@@ -60,10 +63,11 @@ def grade(
     stand_in()
     labs = labs_named(lab)
     _check_folders(json_file, html_file, junit_file)
-    try:
+    with _whose_fault():
         submission = _read(path, labs, all_labs=bool(lab))
         from grader.building import BinaryCache, own_folder
         from grader.pipeline.grading import GradeOptions, with_facts
+        from grader.reporting.causes import causes
         from grader.reporting.document import document
         from grader.reporting.junit import junit
         from grader.reporting.terminal import show
@@ -81,7 +85,9 @@ def grade(
         report = replace(report, seconds=None if report.seconds is None else _since_start())
         show(report, Terminal(highlight=False), every=every)
         if json_file or html_file:
-            shown, report = report.all_notes, with_facts(report, submission, labs, options, built)
+            right = [one for one in labs if one.id in report.labs and not causes(report.labs[one.id].tests)]
+            asked = labs if json_file else right  # a page has no facts of a kernel that is wrong
+            shown, report = report.all_notes, with_facts(report, submission, asked, options, built)
             for note in report.all_notes:
                 if note not in shown:
                     Terminal(highlight=False).print(f"[yellow]note:[/] {escape(note)}")
@@ -95,19 +101,6 @@ def grade(
             from grader.reporting.page import page
 
             made[html_file] = page(report, counted(report))
-    except (typer.Exit, Unusable, ModuleNotFoundError):
-        raise
-    except KeyboardInterrupt:
-        errors.print("stopped; nothing was written")
-        raise typer.Exit(INTERRUPTED) from None
-    except Exception as error:
-        errors.print_exception()
-        errors.print(
-            f"[red]the grader itself failed[/] ({escape(type(error).__name__)}); this is not your kernel's fault: report it "
-            "with the lines above",
-            soft_wrap=True,
-        )
-        raise typer.Exit(GRADER_FAILED) from None
     for file, text in made.items():
         write_whole(file, text)
     if html_file:
@@ -115,7 +108,7 @@ def grade(
 
 
 def watch(
-    path: Work,
+    path: Work = None,
     lab: Labs = None,
     device: DeviceOption = "auto",
     seed: Annotated[int, typer.Option(help="Seed of the correctness inputs (default: always the same).")] = WATCH_SEED,
@@ -123,6 +116,7 @@ def watch(
     html_file: Annotated[Path | None, typer.Option("--html", help="Keep this HTML page up to date.")] = None,
 ) -> None:
     """Grade a lab again each time its kernel is saved, until Ctrl-C. The interpreter's answer comes first."""
+    path = work(path)
     errors.print("starting Triton ...", style="dim")
     if os.path.exists(path):
         prewarm()
@@ -147,6 +141,26 @@ def watch(
         Watch(path, labs, options, lines, all_labs=bool(lab)).run()
     except KeyboardInterrupt:
         errors.print("stopped watching")
+
+
+@contextmanager
+def _whose_fault() -> Iterator[None]:
+    """Ends the command with a sentence where it is stopped, or where the grader fails and not what was handed in."""
+    try:
+        yield
+    except (typer.Exit, Unusable, ModuleNotFoundError):
+        raise
+    except KeyboardInterrupt:
+        errors.print("stopped; nothing was written")
+        raise typer.Exit(INTERRUPTED) from None
+    except Exception as error:
+        errors.print_exception()
+        errors.print(
+            f"[red]the grader itself failed[/] ({escape(type(error).__name__)}); this is not your kernel's fault: report it "
+            "with the lines above",
+            soft_wrap=True,
+        )
+        raise typer.Exit(GRADER_FAILED) from None
 
 
 def _since_start() -> float:

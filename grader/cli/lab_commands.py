@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from datetime import UTC, datetime
-from pathlib import Path
 from typing import Annotated
 
 import typer
@@ -11,48 +10,24 @@ from rich.markup import escape
 from rich.table import Table
 
 from grader.cli.arguments import application, errors, labs_named, refuse
-from grader.cli.command_options import DeviceOption, Html, Labs, Profile
+from grader.cli.command_options import Profile, Work, work
 from grader.cli.grade import grade, watch
 from grader.client import Client, points, sign_in
 from grader.reporting.text import Terminal, prose
 
-FOLDERS = ("notebooks", "assignment", ".")
-"""Where a student's work is, when no path is given: the first of these that is there."""
-
 app = application("The student's command: check and grade here, submit to the course's server.")
 
 Lab = Annotated[str, typer.Argument(help="The lab, such as w8a8.")]
-Where = Annotated[
-    Path | None, typer.Argument(help="A .py, an .ipynb or a folder (default: notebooks/, assignment/ or here).")
-]
-
-
-def _work(path: Path | None) -> Path:
-    return path or next(Path(name) for name in FOLDERS if Path(name).is_dir())
 
 
 @app.command()
-def check(lab: Lab, path: Where = None) -> None:
+def check(lab: Lab, path: Work = None) -> None:
     """Check one lab's kernel on Triton's interpreter: right or wrong, and why. No speed, no GPU."""
-    grade(_work(path), lab=[lab], device="cpu")
+    grade(path, lab=[lab], device="cpu")
 
 
-@app.command(name="grade")
-def grade_here(
-    path: Where = None,
-    lab: Labs = None,
-    device: DeviceOption = "auto",
-    html_file: Html = None,
-    profile: Profile = False,
-) -> None:
-    """Grade on this machine, all labs or those named."""
-    grade(_work(path), lab=lab, device=device, html_file=html_file, profile=profile)
-
-
-@app.command(name="watch")
-def watch_here(path: Where = None, lab: Labs = None, device: DeviceOption = "auto", html_file: Html = None) -> None:
-    """Grade on this machine whenever the work is saved, until Ctrl-C."""
-    watch(_work(path), lab=lab, device=device, html_file=html_file)
+app.command()(grade)
+app.command()(watch)
 
 
 @app.command()
@@ -70,7 +45,7 @@ def login(
 @app.command()
 def submit(
     lab: Lab,
-    path: Where = None,
+    path: Work = None,
     wait: Annotated[bool, typer.Option("--wait/--no-wait", help="Wait for the answer.")] = True,
     profile: Profile = False,
 ) -> None:
@@ -78,7 +53,7 @@ def submit(
     from grader.model import Refusal
     from grader.reading import read
 
-    source = read(_work(path), labs_named([lab]), all_labs=True).labs[lab]
+    source = read(work(path), labs_named([lab]), all_labs=True).labs[lab]
     if isinstance(source, Refusal):
         raise refuse(source.message)
     client = Client()

@@ -9,7 +9,7 @@ from collections.abc import Collection
 
 from grader.compile_errors.fault import Fault
 from grader.compile_errors.names import suggest
-from grader.compile_errors.setting import Setting, unparsed
+from grader.compile_errors.setting import Setting, targets, unparsed
 from grader.model import KernelSource
 from grader.parsing import function_named, nodes
 
@@ -152,10 +152,10 @@ def _heuristic_node(tree: ast.Module, kernel: str, name: str) -> ast.AST | None:
 
 def _assigned(tree: ast.Module, name: str) -> ast.expr | None:
     for node in reversed(tree.body):
-        if isinstance(node, ast.Assign | ast.AnnAssign):
-            targets = node.targets if isinstance(node, ast.Assign) else [node.target]
-            if any(isinstance(target, ast.Name) and target.id == name for target in targets):
-                return node.value
+        if isinstance(node, ast.Assign | ast.AnnAssign) and any(
+            isinstance(target, ast.Name) and target.id == name for target in targets(node)
+        ):
+            return node.value
     return None
 
 

@@ -13,7 +13,7 @@ import torch
 
 from grader.labs.inputs import laid_out
 from grader.labs.projection import Projected, Stack
-from grader.model import Case, Constant, Parameter, Problem, Reference
+from grader.model import Case, Config, Constant, Parameter, Problem, Reference
 
 Grid = tuple[int, ...]
 TILE_NAMES = {
@@ -22,6 +22,12 @@ TILE_NAMES = {
     "K": ("BLOCK_K", "BLOCK_SIZE_K", "BK", "TILE_K"),
 }
 """Usual names of tile sizes, by axis."""
+
+
+def tile_of(config: Config, axis: str) -> int | None:
+    """The config's tile along M, N or K, by the usual names; None without one."""
+    sizes = (config.constants.get(name) for name in TILE_NAMES[axis])
+    return next((size for size in sizes if isinstance(size, int) and not isinstance(size, bool) and size > 0), None)
 
 
 class Launchable(Protocol):

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 
-from grader.labs.contract import TILE_NAMES, Lab, Launchable, cdiv
+from grader.labs.contract import Lab, Launchable, cdiv, tile_of
 from grader.model import Config, Launch
 
 MOST_SLICES = 16
@@ -39,9 +39,4 @@ def most_slices(K: int) -> int:
 
 def _tiles(config: Config, M: int, N: int) -> int:
     """Tiles of Y that the config makes; a side whose tile size has no usual name counts as one tile."""
-    return cdiv(M, _tile(config, "M", M)) * cdiv(N, _tile(config, "N", N))
-
-
-def _tile(config: Config, axis: str, size: int) -> int:
-    sizes = (config.constants.get(name) for name in TILE_NAMES[axis])
-    return next((int(tile) for tile in sizes if isinstance(tile, int) and tile > 0), size)
+    return cdiv(M, tile_of(config, "M") or M) * cdiv(N, tile_of(config, "N") or N)

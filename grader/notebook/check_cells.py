@@ -11,7 +11,6 @@ from grader.building import BuildOptions, describe, made_module
 from grader.compile_errors.excerpt import NEXT
 from grader.exercises import steps_of
 from grader.labs import Lab
-from grader.labs.problems import make_problem
 from grader.model import KernelSource, Refusal
 from grader.notebook import tries
 from grader.notebook.cells import (
@@ -29,12 +28,13 @@ from grader.notebook.graded import SEED, graded_before, graded_kernel
 from grader.notebook.harness import StepAnswer
 from grader.notebook.speeding import check_speed_step
 from grader.notebook.step_values import grids, printed, step_answer
+from grader.pipeline.grading import BuiltKernel
 from grader.reading import read_step
 from grader.reporting import drawings, pictures
 from grader.reporting.compact import Remark, marked, remarks_on
 from grader.reporting.inline import Inline
 from grader.reporting.terminal import number
-from grader.running.cpu import InterpretOptions, interpret
+from grader.running.cpu import InterpretOptions
 
 OUTSIDE = (
     "The check above says where this kernel accesses memory that it may not. Launched here it could end this notebook's Python: "
@@ -149,7 +149,6 @@ def _prints(lab: Lab, source: KernelSource | None) -> tuple[str, ...]:
     bundle, made = describe(lab, source, build), made_module(source, build, prints=True)
     if isinstance(bundle, Refusal) or isinstance(made, Refusal):
         return ()
-    case = lab.cases[0]
-    problems = {case.name: make_problem(lab, case, SEED)}
-    (outcome,) = interpret(lab, source, replace(bundle, made=made), problems, [(case.name, 0)], InterpretOptions(1))
+    built = BuiltKernel(lab, source, replace(bundle, made=made), SEED)
+    (outcome,) = built.interpret([(lab.cases[0].name, 0)], InterpretOptions(1))
     return outcome.printed

@@ -9,14 +9,13 @@ from itertools import takewhile
 
 from grader.building import BuildOptions, describe
 from grader.building.compiler import Compiler
-from grader.judging.checking import check
 from grader.judging.memory_sentences import sentences
 from grader.judging.rungs import CAPABILITY, DemandResult, judgement, launched, promising, rung, value
 from grader.labs import Lab
-from grader.labs.problems import make_problem
 from grader.labs.speed_step import ConfigFacts, Needs, SpeedStep, shown
 from grader.model import Case, KernelBundle, KernelSource, Refusal
-from grader.running.cpu import InterpretOptions, interpret
+from grader.pipeline.grading import BuiltKernel
+from grader.running.cpu import InterpretOptions
 from grader.traffic import Cache, Traffic, count_traffic, describe_case
 
 BUILD_SECONDS = 60.0
@@ -180,10 +179,10 @@ class SpeedPath:
     def _wrong_on(self, case: Case, index: int) -> str:
         """The same of one case: its numbers, or else accesses that it must not make, such as those of programs that repeat each other."""
         assert self._bundle is not None
-        problems, pairs = {case.name: make_problem(self.lab, case, SEED)}, [(case.name, index)]
-        (outcome,) = interpret(self.lab, self.source, self._bundle, problems, pairs, InterpretOptions(1))
-        finding = check(self.lab, problems[case.name], outcome, self._bundle)
+        built = BuiltKernel(self.lab, self.source, self._bundle, SEED)
+        ((outcome, finding),) = built.run([(case.name, index)], InterpretOptions(1)).values()
         if finding.skipped:
             return ""
-        said = sentences(self.lab, self.source, problems, [outcome], alike=True) if finding.ok else (finding.message,)
+        wrong = sentences(self.lab, self.source, built.problems, [outcome], alike=True)
+        said = wrong if finding.ok else (finding.message,)
         return f"{case.name}: {said[0]}" if said else ""

@@ -159,7 +159,12 @@ class BuiltKernel:
         """Makes these launches, (case, config), on the interpreter."""
         return interpret(self.lab, self.source, self.bundle, self.problems, pairs, how, listen)
 
-    def run(self, pairs: Sequence[tuple[str, int]], how: InterpretOptions, listen: Heard) -> Ran:
+    def run(
+        self,
+        pairs: Sequence[tuple[str, int]],
+        how: InterpretOptions,
+        listen: Heard = lambda outcome, finding: None,
+    ) -> Ran:
         """The same, each checked while others run."""
         found, references = Ran(), References()
 

@@ -211,7 +211,7 @@ class _Round(threading.Thread):
             return
         built, pairs = replace(read, bundle=bundle), launch_pairs(lab, bundle)
         missing = [pair for pair in pairs if pair not in ran]
-        ran = ran | built.run(missing, self._interpreting(options.cores), lambda outcome, finding: None)
+        ran = ran | built.run(missing, self._interpreting(options.cores))
         report = built.scored({pair: ran[pair] for pair in pairs}, options.capabilities, self._interpreting(1))
         self._publish(report, started, final=True)
 

@@ -6,7 +6,7 @@ import math
 from dataclasses import replace
 
 from grader.labs import Lab
-from grader.labs.contract import TILE_NAMES
+from grader.labs.contract import tile_of
 from grader.model import Case, Config
 
 USUAL = {"M": 64, "N": 64, "K": 64}
@@ -50,10 +50,8 @@ def _up(size: int) -> int:
 
 def _tile(lab: Lab, config: Config, axis: str) -> int:
     """The config's tile along an axis, by the usual names; of a lab whose format has blocks, a block along N."""
-    for name in TILE_NAMES[axis]:
-        size = config.constants.get(name)
-        if isinstance(size, int) and not isinstance(size, bool) and size > 0:
-            return size
+    if size := tile_of(config, axis):
+        return size
     blocks = lab.constants.get("BLOCK")
     if axis == "N" and isinstance(blocks, int):
         return blocks

@@ -7,7 +7,8 @@ import json
 
 import pytest
 
-from model.corpus import CHECKSUMS, NoText, held_out, held_out_text, same_in, sources, training_text
+from grader.unusable import Unusable
+from model.corpus import CHECKSUMS, held_out, held_out_text, same_in, sources, training_text
 
 
 def library(folder, names):
@@ -77,7 +78,7 @@ def test_this_python_has_the_text():
 
 
 def test_an_empty_library_is_refused(tmp_path):
-    with pytest.raises(NoText, match="expected the standard library"):
+    with pytest.raises(Unusable, match="expected the standard library"):
         training_text(tmp_path)
-    with pytest.raises(NoText, match="held-out files"):
+    with pytest.raises(Unusable, match="held-out files"):
         held_out_text(tmp_path)

@@ -9,9 +9,10 @@ from typer.testing import CliRunner
 
 from grader.gpu.devices import gpus
 from grader.labs import all_labs
+from grader.unusable import Unusable
 from model import __main__ as commands
 from model import table as tables
-from model.corpus import HeldOut, NoText
+from model.corpus import HeldOut
 from model.methods import METHODS
 from model.store import load_origin
 from model.times import load_times
@@ -76,7 +77,7 @@ def test_without_weights_there_is_one_sentence(run, tmp_path):
 
 def test_without_text_there_is_one_sentence(run, monkeypatch):
     def no_text():
-        raise NoText("found no Python sources")
+        raise Unusable("found no Python sources")
 
     monkeypatch.setattr(commands, "training_text", no_text)
     done = run("train")

@@ -8,8 +8,9 @@ import pytest
 import torch
 from safetensors.torch import load_file
 
+from grader.unusable import Unusable
 from model.perplexity import Quality
-from model.store import WEIGHTS, BadWeights, NoWeights, load, load_origin, origin_of, save
+from model.store import WEIGHTS, load, load_origin, origin_of, save
 from model.training import Course, Recipe
 from tests.unit.model.small import tiny_model, tokens
 
@@ -34,19 +35,19 @@ def test_what_is_saved_is_loaded(tmp_path):
 
 
 def test_what_is_missing_or_does_not_fit_is_refused(tmp_path):
-    with pytest.raises(NoWeights, match="run `make model`"):
+    with pytest.raises(Unusable, match="run `make model`"):
         load(tmp_path / "none.safetensors")
     path = saved(tmp_path, tiny_model())
     record = path.with_suffix(".json").read_text()
     path.with_suffix(".json").write_text(record.replace('"width": 64', '"width": 128'))
-    with pytest.raises(NoWeights, match="does not fit"):
+    with pytest.raises(Unusable, match="does not fit"):
         load(path)
     path.with_suffix(".json").write_text("{}")
-    with pytest.raises(NoWeights, match="cannot be used"):
+    with pytest.raises(Unusable, match="cannot be used"):
         load(path)
     path.with_suffix(".json").write_text(record)
     path.unlink()
-    with pytest.raises(NoWeights, match="is not there"):
+    with pytest.raises(Unusable, match="is not there"):
         load(path)
 
 
@@ -66,7 +67,7 @@ def written(header: object, data: bytes) -> bytes:
 def test_a_damaged_file_is_refused(tmp_path, damaged):
     path = saved(tmp_path, tiny_model())
     path.write_bytes(damaged)
-    with pytest.raises(BadWeights, match=r"base\.safetensors is no safetensors file or is cut off"):
+    with pytest.raises(Unusable, match=r"base\.safetensors is no safetensors file or is cut off"):
         load(path)
 
 

@@ -10,6 +10,7 @@ import pytest
 import torch
 
 from grader.labs import all_labs
+from grader.unusable import Unusable
 from model.card import CARD, card
 from model.methods import GROUP, METHODS, Examples, chosen, quantised, weight_bits
 from model.quantisers.rounding import rounded
@@ -19,14 +20,13 @@ from model.table import (
     NOT_MEASURED,
     CostRow,
     CostTable,
-    UnusableResults,
     load,
     markdown,
     tabulate,
     to_json,
     with_labs,
 )
-from model.times import TIMED_LAYER, TIMED_TOKENS, LayerTime, LayerTimes, UnusableTimes, kernels, load_times
+from model.times import TIMED_LAYER, TIMED_TOKENS, LayerTime, LayerTimes, kernels, load_times
 from model.times import to_json as times_to_json
 from model.training import Recipe
 from model.transformer import Sizes, Transformer
@@ -155,7 +155,7 @@ def test_times_survive_their_json_and_bad_ones_are_refused(tmp_path):
     path.write_text(times_to_json(times))
     assert load_times(path) == times
     path.write_text("{}")
-    with pytest.raises(UnusableTimes, match="run `python -m model times` on a GPU"):
+    with pytest.raises(Unusable, match="run `python -m model times` on a GPU"):
         load_times(path)
 
 
@@ -169,13 +169,13 @@ def test_labs_can_be_measured_alone(model, tmp_path):
     assert again.rows == (partly.rows[0], *whole.rows[1:])
     assert again.date == whole.date
     weights.write_bytes(b"others")
-    with pytest.raises(UnusableResults, match="expected those of now; measure all rows"):
+    with pytest.raises(Unusable, match="expected those of now; measure all rows"):
         with_labs(partly, model, weights, TEXT)
 
 
 def test_results_that_cannot_be_read_are_refused(tmp_path):
     (tmp_path / "results.json").write_text("{}")
-    with pytest.raises(UnusableResults, match="python -m model table"):
+    with pytest.raises(Unusable, match="python -m model table"):
         load(tmp_path / "results.json")
 
 

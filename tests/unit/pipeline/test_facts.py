@@ -64,3 +64,13 @@ def test_a_right_kernel_is_told_its_place_on_the_ladder_where_the_facts_are_comp
     wrong.write_text(kernel.read_text(encoding="utf-8").replace("0x64086408", "0x64076407"), encoding="utf-8")
     assert wrong.read_text(encoding="utf-8") != kernel.read_text(encoding="utf-8")
     assert "The kernel is built like" not in invoked("grade", wrong, "--json", tmp_path / "w.json").stdout
+
+
+def test_a_page_of_a_wrong_kernel_needs_no_binaries_and_json_does(tmp_path, monkeypatch):
+    path, asked = tmp_path / "w8a8.py", []
+    path.write_text(KERNELS["no clamp"], encoding="utf-8")
+    monkeypatch.setattr("grader.pipeline.grading.with_binaries", lambda lab, source, bundle, options: asked.append(lab.id) or bundle)
+    invoked("grade", path, "--device", "cpu", "--html", tmp_path / "r.html")
+    assert asked == []
+    invoked("grade", path, "--device", "cpu", "--json", tmp_path / "r.json")
+    assert asked == ["w8a8"]
