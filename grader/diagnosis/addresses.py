@@ -340,7 +340,7 @@ def check_k(run: Run, products: Products) -> list[Observation]:
         return [apart]
     e, p = first_of(products, wrong)
     blamed = [walk for walk in walks if not walk.regular]
-    if not blamed:
+    if len(blamed) != 1:
         stray = [walk for walk in walks if not goes_through(run, products, walk.side)]
         blamed = stray if len(stray) == 1 else sorted(walks, key=lambda walk: int(walk.side.k[e, p]))
     words = right.k[0][products.term == products.term.min()]

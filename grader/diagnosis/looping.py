@@ -14,6 +14,8 @@ from grader.diagnosis.definition import (
     behind,
     inside_loop,
     is_brought,
+    is_program_id,
+    made_with,
     numbers_behind,
 )
 from grader.diagnosis.mending import lanes_in
@@ -92,8 +94,8 @@ def line_of_cover(run: Run, parts: Sequence[Products]) -> int | None:
                 replaced = {node.number: _others(number_of(run, node.number), some, depth) for node in site}
                 with contextlib.suppress(Untraceable):
                     met, idle = zip(*(loop.met(replaced, len(some) + 4) for loop in loops), strict=True)
-                    some_each = np.all([one.any(axis=1) for one in met], axis=0)
-                    whole = (np.sum(met, axis=0) == needed).all(axis=1) & some_each
+                    shared = np.all([one.any(axis=1) for one in met[:2]], axis=0)  # not all by the first one
+                    whole = (np.sum(met, axis=0) == needed).all(axis=1) & shared
                     if (whole & (np.sum(idle, axis=0) < run.config.split_k)).any():
                         return site[0].line
     return None
@@ -105,11 +107,12 @@ def _others(own: int, some: Array, depth: int) -> Array:
 
 
 def _right(run: Run, parts: Sequence[Products], loops: Sequence[_Loop]) -> set[int]:
-    """What stores, the length of K, and the number of its tiles are made of."""
+    """What stores are made of, and what the length of K and the number of its tiles are, for all programs."""
     found, tiles = {i for part in parts for i in numbers_behind(run, part.store)}, -(-run.sizes[2] // loops[0].depth)
-    for node in (
-        node for loop in loops for node in loop.made if node.size == 1 and node.inputs and node.type.startswith("int")
-    ):
+    every = [node for loop in loops for node in loop.made]
+    own = {node.number for node in made_with(every, is_program_id)}
+    integers = (node for node in every if node.size == 1 and node.inputs and node.type.startswith("int"))
+    for node in (node for node in integers if node.number not in own):
         if number_of(run, node.number) in (run.sizes[2], tiles, tiles * run.config.split_k):
             found |= {one.number for one in behind(run, node.number)}
     return found

@@ -268,6 +268,7 @@ def line_of_mask(run: Run, access: Node, lanes: Array, wrong: Array, right: Cont
     wanted = np.where(wrong, 1 - 2 * held, 0)
     made = mending(run.provenance, mask.number, spread(mask, access.shape, lanes), wanted) if len(lanes) else []
     blamed = [one.node for one in made if one.node.number not in fine and one.node.number not in right]
+    blamed.sort(key=lambda node: node.op == "load")  # which is what the tensor has
     blamed += _tests(nodes, right, compared=not len(lanes))
     at_fault = next((node for node in blamed if node.op not in (*GIVEN, *MOVES) and node.line), access)
     return line_unless_right(run, at_fault, right)

@@ -400,12 +400,10 @@ def _line_of_stride(run: Run, products: Products, axis: int, lacks: int) -> int 
 
 
 def _reordered(run: Run, products: Products, m: Array, n: Array) -> Observation | None:
-    """Sums that a reshape, or the like, brought to other places of their own tile, along both of its axes if it has both."""
-    amiss, line = np.ones(len(m), dtype=bool), line_of_moved(run, products.store)
-    for found, own, tile in zip((m, n), (products.m, products.n), places_in_output(run, products.store), strict=False):
-        amiss &= (found != own) | (own == own[0]).all()
-        amiss &= bool(np.isin(found, tile).all())
-    if line is None or not amiss.any() or ((m == products.m) & (n == products.n)).all():
+    """Sums that a reshape, or the like, brought to other places of their own tile."""
+    line, tile = line_of_moved(run, products.store), places_in_output(run, products.store)
+    amiss = (m != products.m) | (n != products.n)
+    if line is None or not amiss.any() or not (np.isin(m, tile[0]).all() and np.isin(n, tile[1]).all()):
         return None
     e = int(amiss.argmax())
     text = f"the sum of the products of X[{m[e]}, :] and W[{n[e]}, :] comes to {products.element(e)}"
