@@ -15,7 +15,13 @@ from grader.diagnosis.definition import address_nodes, numbers_behind
 from grader.diagnosis.fit import fit, named
 from grader.diagnosis.lookups import check_index
 from grader.diagnosis.looping import line_of_cover, right_end
-from grader.diagnosis.mending import goes_through, line_of_operand, line_of_operands_mask, line_of_place
+from grader.diagnosis.mending import (
+    goes_through,
+    line_of_operand,
+    line_of_operands_mask,
+    line_of_place,
+    line_unless_right,
+)
 from grader.diagnosis.observation import Observation, span
 from grader.diagnosis.provenance import Array
 from grader.diagnosis.relation import Products, Run, Side, element, first_of, index_elements, load_of
@@ -168,34 +174,26 @@ class _Walk:
         """The coefficients that deviate. wrong: bool [E, P], products that show it."""
         _, p = first_of(self.products, wrong)
         access = load_of(self.run, self.side, p)
-        makers = {"row": self._apart, "lane": self._apart, "step": self._step, "base": self._base}
+        makers = {"row": self._apart, "lane": self._apart, "step": self._step}
         found = self.found
         if access is None or found is None:
             return []
-        observed = [one for which in self.amiss if (one := makers[which](access, found, column, which))]
+        observed = [makers[which](access, found, column, which) for which in self.amiss if which in makers]
         used = line_of_exchange(self.run, self.products, self.side, p, access)
         return observed if used is None else [replace(one, line=used) for one in observed]
 
-    def line_of(self, which: str, found: _Coefficients) -> int | None:
-        """Where a coefficient that deviates was made."""
-        products, (along_row, along_k) = self.products, self.strides
-        lacking: Array = np.full(self.side.offset.shape, -found.base)
-        if which == "row":
-            lacking[:] = ((along_row - found.row) * products.rows(self.side))[:, None]
-        elif which == "lane":
-            lacking[:] = (along_k - found.lane) * (products.lane // self.side.operand.unit)
-        p = int(products.iteration.argmin())
-        return line_of_operand(self.run, products, self.side, p, lacking, self.right)
-
     def _apart(self, access: Node, found: _Coefficients, column: str, aspect: str) -> Observation:
         """What lies apart by another stride than its own."""
-        within = aspect == "lane"
+        within, products, side = aspect == "lane", self.products, self.side
         number, along = found.row, "one row of Y" if self.name == "left" else "one column of Y"
+        numbers = np.broadcast_to(products.rows(side)[:, None], side.offset.shape)
         if within:
             number, along = found.lane, "one product"
-        text = f"from {along} to the next, the elements of {self.side.operand.letter} are {{0}} apart"
-        line = self.line_of(aspect, found)
-        expected = f"{self.side.operand.strides[within]} = {self.strides[within]}"
+            numbers = np.broadcast_to(products.lane // side.operand.unit, side.offset.shape)
+        lacking, p = (self.strides[within] - number) * numbers, int(products.iteration.argmin())
+        line = line_of_operand(self.run, products, side, p, lacking, self.right)
+        text = f"from {along} to the next, the elements of {side.operand.letter} are {{0}} apart"
+        expected = f"{side.operand.strides[within]} = {self.strides[within]}"
         return self.observation(column, aspect, line, text, expected, number)
 
     def _step(self, access: Node, found: _Coefficients, column: str, aspect: str) -> Observation:
@@ -204,7 +202,7 @@ class _Walk:
         line = self.line_of_step(found.depth * along_k)
         # where the other operand moves on, this one should as well
         beside = self.other.line_of_move if line is None and found.step == 0 else None
-        line = line or beside or access.line
+        line = line or beside or line_unless_right(self.run, [access, *self.loads][-1], numbers_behind(self.run, *self.loads[:1]))
         before, after = (self.covered(i) for i in (0, 1))
         if len(before) and len(after) and after.min() - before.min() == found.step / along_k * unit:
             text = f"k of {side.operand.letter} advances by {{0}} from one iteration to the next ({span(before)}, then {span(after)})"
@@ -215,34 +213,6 @@ class _Walk:
         stride = side.operand.strides[1]
         expected = f"{{1.value}} * {stride}, where {stride} = {along_k}"
         return self.observation(column, aspect, line, text, expected, found.step, found.depth)
-
-    def _base(self, access: Node, found: _Coefficients, column: str, aspect: str) -> Observation | None:
-        """Where the tile begins, along its rows or along k."""
-        (along_row, along_k), letter = self.strides, self.side.operand.letter
-        walked = self._walked(access)
-        if not self.reached.all():  # so that the rows of some elements alone are known, and not where a tile begins
-            return None
-        if found.base % along_row == 0 and along_row > along_k and not walked:
-            shift, rows = found.base // along_row, self.products.rows(self.side)
-            low, high, noun = int(rows.min()), int(rows.max()), "rows" if self.name == "left" else "columns"
-            text = f"for {noun} {low}:{high + 1} of Y, rows {low + shift}:{high + shift + 1} of {letter} are loaded, "
-            text += f"{{0}} too {'low' if shift < 0 else 'high'}"
-            line = self.line_of("base", found)
-            return self.observation(column, "rows begin", line, text, f"rows {low}:{high + 1}", abs(shift))
-        if found.base % along_k or found.base < 0:
-            return None
-        line = self.line_of("base", found)
-        begin = found.base // along_k * self.side.operand.unit
-        text = f"the first product{' of a later tile' if walked else ''} starts at k = {{0}} of {letter}"
-        return self.observation(column, "k begins", line, text, "k = 0", begin)
-
-    def _walked(self, access: Node) -> bool:
-        """Whether an access's addresses are made of those of a load for a tile that the program stored before."""
-        mine = self.run.tape.accesses[self.products.program]
-        before = max((one.number for one in mine if one.op != "load" and one.number < access.number), default=-1)
-        loads = self.run.loads(self.products.program, access.tensor)
-        earlier = {load.inputs[0] for load in loads if load.number < before} - {access.inputs[0]}
-        return any(node.number in earlier for node in address_nodes(self.run, access))
 
     def observation(
         self, column: str, aspect: str, line: int | None, text: str, expected: str, *numbers: int
@@ -255,24 +225,23 @@ class _Walk:
     def line_of_step(self, step: int) -> int | None:
         """Where the number was made that could alone let the second iteration's addresses lie a step behind the first one's; None where no
         line of its own moves them on."""
-        if self.found is None or self.line_of_move is None:
+        if self.found is None or len(self.loads) < 2 or (self.line_of_move is None and not self.found.step):
             return None
-        lacking, right = (
+        lacking, first = (
             np.full(self.side.offset.shape, step - self.found.step),
             numbers_behind(self.run, self.loads[0]),
         )
         p = int((self.products.iteration == 1).argmax())
-        line = line_of_operand(self.run, self.products, self.side, p, lacking, self.right | right)
-        return self.line_of_move if line == self.loads[1].line else line
+        line = line_of_operand(self.run, self.products, self.side, p, lacking, self.right | first)
+        return self.line_of_move or line if line == self.loads[1].line else line
 
     @property
     def line_of_move(self) -> int | None:
         """Where the addresses of the second iteration are made of something that those of the first one are not."""
         if len(self.loads) < 2:
             return None
-        known = {node.called_line for node in address_nodes(self.run, self.loads[0])}
-        fresh = (node for node in address_nodes(self.run, self.loads[1]) if node.line and node.called_line not in known)
-        return next((node.line for node in fresh), None)
+        known = {node.line for node in address_nodes(self.run, self.loads[0])}
+        return next((node.line for node in address_nodes(self.run, self.loads[1]) if node.line not in known), None)
 
     @cached_property
     def loads(self) -> list[Node]:

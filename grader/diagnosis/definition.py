@@ -16,8 +16,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from grader.diagnosis.provenance import IDENTITIES, Array, Untraceable
-from grader.diagnosis.statements import Loop, all_of, around, last_line, last_loop, loops_around
-from grader.diagnosis.tape import CalledLine, Node
+from grader.diagnosis.statements import all_of, around, last_line, last_loop, loops_around
+from grader.diagnosis.tape import MOVES, CalledLine, Node
 
 if TYPE_CHECKING:
     from grader.diagnosis.relation import Products, Run
@@ -157,27 +157,15 @@ def line_of_idle(run: Run) -> int | None:
 
 
 def line_of_value(run: Run, store: Node) -> int | None:
-    """Where what a store takes was made, if in no loop of its own; else a condition that kept the program from changing it after that, or
-    the store itself."""
-    way, here = [run.tape.nodes[store.inputs[0]]], around(run.text, store.line or 0)
-    while (before := [i for i in way[-1].inputs if run.provenance.carries(i)]) and (
-        way[-1].line == store.line or way[-1].op in IDENTITIES
-    ):
-        way.append(run.tape.nodes[before[0]])  # what is converted
-    loops = [block for block in here if isinstance(block, Loop)]
-    made = next((node.line for node in way if node.line != store.line), store.line)
-    outside = loops_around(run.text, made or 0) == loops
-    passed = set() if outside and way[-1].line == made else _conditions_passed(run, way[-1].number, store.number)
-    passed -= {block.lineno for block in here}
-    if len(passed) == 1:
-        return passed.pop()
-    return made if outside else store.line
-
-
-def _conditions_passed(run: Run, begin: int, end: int) -> set[int | None]:
-    """The lines of the conditions between two nodes that did not hold."""
-    tests = (node for node in run.tape.nodes[begin:end] if node.op == "condition")
-    return {node.line for node in tests if not run.provenance.values(node.inputs[0]).any()}
+    """Where what a store takes was made last, whatever converted or moved it since; else the condition after that which did not hold."""
+    node, here = run.tape.nodes[store.inputs[0]], {block.lineno for block in around(run.text, store.line or 0)}
+    while (before := [i for i in node.inputs if run.provenance.carries(i)]) and node.op in (*IDENTITIES, *MOVES):
+        node = run.tape.nodes[before[0]]
+    tests = (
+        one for one in run.tape.nodes[node.number : store.number] if one.op == "condition" and one.line not in here
+    )
+    passed = {one.line for one in tests if not run.provenance.values(one.inputs[0]).any()}
+    return passed.pop() if len(passed) == 1 else node.line or store.line
 
 
 def line_of_condition(run: Run, line: int, beside: int) -> int | None:

@@ -98,7 +98,6 @@ def _shared(run: Run, tiles: TileMap) -> list[Observation]:
         return [Observation("programs", "shared", tiles.store.line, text, "slices that are added, with tl.atomic_add")]
     expected = f"one program for each of the {tiles.count[0]} x {tiles.count[1]} tiles of Y"
     line, tried = _tried_line(run, tiles)
-    text += _rule(run, tiles)
     return [Observation("programs", "shared", line or tiles.store.line, text, expected, hedged=not tried)]
 
 
@@ -252,8 +251,6 @@ def _missing(run: Run, tiles: TileMap | None, unwritten: Array) -> Observation:
         grid = " x ".join(map(str, run.grid if run.grid[2] > 1 else run.grid[:2]))
         text += f": going by the others, program {owing} would store there, but the grid has only {grid} programs"
     line, tried = _tried_line(run, tiles)
-    if tiles is not None:
-        text += _rule(run, tiles)
     if line is None and (store := first_store(run)):
         line = _line_of_ends(run, store, tiles) or store.line
     aspect, hedged = "grid" if owing else "missing", not tried and not owing
@@ -272,40 +269,6 @@ def _line_of_ends(run: Run, store: Node, tiles: TileMap | None) -> int | None:
     if wide or found is None or number_of(run, found.stop) < math.prod(tiles.count) * slices:
         return None if found is None else run.tape.nodes[found.step if wide else found.stop].line or found.line
     return None
-
-
-def _rule(run: Run, tiles: TileMap) -> str:
-    """By which quotients and remainders of its number a program chooses its tile, where one fits."""
-    single = {program: mine[0] for program, mine in tiles.by_program.items() if len(set(mine)) == 1}
-    if len(single) < 3 or len(single) < math.prod(run.grid):  # what holds of some programs need not be the rule
-        return ""
-    numbers = np.array(sorted(single))
-    words = []
-    for axis in (0, 1):
-        places = np.array([single[int(program)][axis] for program in numbers])
-        words.append(_formula(run, numbers, places))
-    if not all(words):
-        return ""
-    return f" (program p stores row tile {words[0]} and column tile {words[1]}, and Y has {tiles.count[0]} x {tiles.count[1]} tiles)"
-
-
-def _formula(run: Run, programs: Array, places: Array) -> str:
-    """The number of a tile as a function of the program's: a quotient, a remainder, a grid axis or a constant."""
-    if (places == places[0]).all():
-        return f"{places[0]}"
-    _, height, depth = run.grid
-    axes = (programs // (height * depth), programs // depth % height, programs % depth)
-    if height * depth > 1:
-        for number, axis in enumerate(axes):
-            if (axis == places).all():
-                return f"program_id({number})"
-        return ""
-    for size in range(2, int(programs.max()) + 2):
-        if (programs // size == places).all():
-            return f"p // {size}"
-        if (programs % size == places).all():
-            return f"p % {size}"
-    return "p" if (programs == places).all() else ""
 
 
 def tile_map(run: Run) -> TileMap | None:
