@@ -121,11 +121,6 @@ class _Walk:
         several = other.operand.unit > 1 and len(words) > 1 and len(np.unique(met)) < len(met)
         return several and bool((np.diff(words) != 0).all())
 
-    @property
-    def goes_back(self) -> bool:
-        """Whether it moves by a tile towards the first k."""
-        return self.found is not None and self.found.step == -self.found.depth * self.strides[1]
-
     @cached_property
     def amiss(self) -> list[str]:
         """Which coefficients are not those of a right kernel: "row", "lane", "step"; "base" where all others are."""
@@ -158,12 +153,6 @@ class _Walk:
         return numbers_behind(
             self.run, self.products.store, *(self.other.loads if self.other.regular and not self.regular else ())
         )
-
-    @property
-    def meets_again(self) -> bool:
-        """Whether an element of Y is made of some elements more than once."""
-        used = self.side.offset[0][self.products.live[0]]
-        return len(np.unique(used)) < len(used)
 
     @property
     def regular(self) -> bool:
@@ -202,7 +191,11 @@ class _Walk:
         line = self.line_of_step(found.depth * along_k)
         # where the other operand moves on, this one should as well
         beside = self.other.line_of_move if line is None and found.step == 0 else None
-        line = line or beside or line_unless_right(self.run, [access, *self.loads][-1], numbers_behind(self.run, *self.loads[:1]))
+        line = (
+            line
+            or beside
+            or line_unless_right(self.run, [access, *self.loads][-1], numbers_behind(self.run, *self.loads[:1]))
+        )
         before, after = (self.covered(i) for i in (0, 1))
         if len(before) and len(after) and after.min() - before.min() == found.step / along_k * unit:
             text = f"k of {side.operand.letter} advances by {{0}} from one iteration to the next ({span(before)}, then {span(after)})"
@@ -291,56 +284,34 @@ def _other_row(walk: _Walk, wrong: Array) -> Observation:
 
 
 def check_k(run: Run, products: Products) -> list[Observation]:
-    """The k of both sides against each other.
-
-    Not split: a branch for each way in which one of the two sides can be the one to blame, the most certain first.
-    """
+    """The k of both sides against each other. To blame is the one that does not go through its rows once, or walk as it should."""
     left, right = products.left, products.right
-    unit = right.operand.unit
     wrong = products.live & ~products.meets
     if not wrong.any():
         return []
     walks = [_Walk(run, products, name) for name in ("left", "right")]
-    again = [walk for walk in walks if unit == 1 and walk.meets_again]
-    indexed, disordered = check_index(run, products), _disordered(walks, first_of(products, wrong)[0])
-    if indexed and disordered != walks[1:] and (again != walks[1:] or indexed[0].aspect == "element"):
+    stray = [walk for walk in walks if not goes_through(run, products, walk.side)]
+    if (indexed := check_index(run, products)) and (stray != walks[1:] or indexed[0].aspect == "element"):
         return indexed
     if all(walk.regular for walk in walks) and (apart := _step_apart(walks)):
         return [apart]
     e, p = first_of(products, wrong)
-    blamed = [walk for walk in walks if not walk.regular]
-    if len(blamed) != 1:
-        stray = [walk for walk in walks if not goes_through(run, products, walk.side)]
-        blamed = stray if len(stray) == 1 else sorted(walks, key=lambda walk: int(walk.side.k[e, p]))
-    words = right.k[0][products.term == products.term.min()]
-    if walks[0].alternates:  # neither walks as one is known here: the words in their order are right
-        blamed = [walks[0] if (np.diff(words) == unit).all() else walks[1]]
-    elif disordered:
-        blamed = disordered
-    elif not right.operand.strides:  # whose rows are right
-        blamed = walks[1:] if again == walks[1:] else walks[:1]
+    irregular = [walk for walk in walks if not walk.regular]
+    blamed = next((one for one in (stray, irregular) if len(one) == 1), walks)
+    blamed = sorted(blamed, key=lambda walk: int(walk.side.k[e, p]))
     found = [one for walk in blamed for one in walk.observed(wrong, "k")]
     if found:
-        return found if len(blamed) == 1 else [_expecting(one, "the same k in both operands") for one in found]
-    side = blamed[0].side
+        expected = (
+            "the same k in both operands"  # where the other one is wrong too, by what a step should be is not known
+        )
+        alone = len(blamed) == 1
+        return [one if alone or not one.aspect.endswith(" step") else replace(one, expected=expected) for one in found]
     others = [
         load for walk in walks if len(blamed) == 1 and walk not in blamed and (load := load_of(run, walk.side, p))
     ]
-    line = line_of_place(run, products, side, p, numbers_behind(run, *others))
+    line = line_of_place(run, products, blamed[0].side, p, numbers_behind(run, *others))
     text = f"for {products.element(e)}, {element(run, left, e, p)} is multiplied by {element(run, right, e, p)}"
     return [products.seen("k", "meet", line, text, "the same k in both operands", p=p)]
-
-
-def _disordered(walks: list[_Walk], e: int) -> list[_Walk]:
-    """Of two operands with the same k in other orders, in the first multiplication that shows it, the one whose order does not ascend where
-    the other one's does; else none."""
-    term = walks[0].products.term
-    for here in (term == number for number in np.unique(term)):
-        orders = [walk.side.k[e, here & walk.side.live[e]] for walk in walks]
-        ascends = [bool((np.diff(order) > 0).all()) for order in orders]
-        if ascends[0] != ascends[1] and np.array_equal(np.sort(orders[0]), np.sort(orders[1])):
-            return [walks[ascends.index(False)]]
-    return []
 
 
 def _step_apart(walks: list[_Walk]) -> Observation | None:
@@ -354,24 +325,5 @@ def _step_apart(walks: list[_Walk]) -> Observation | None:
     unit, other = behind.side.operand.unit, walks[walks[0] is behind].side.operand.letter
     text = f"k of {behind.side.operand.letter} advances by {{0}} from one iteration to the next ({first}, then {then})"
     text += f", and k of {other} by {max(steps)}"
-    later, used = np.flatnonzero(behind.products.iteration == 1), None
-    if later.size:
-        p = int(later[0])
-        load = load_of(behind.run, behind.side, p) or access
-        used = line_of_exchange(behind.run, behind.products, behind.side, p, load)
-    line = used or behind.line_of_step(max(steps) // unit * behind.strides[1]) or access.line
+    line = behind.line_of_step(max(steps) // unit * behind.strides[1]) or access.line
     return behind.observation("k", "step", line, text, "the same for both", min(steps))
-
-
-def check_steps(run: Run, products: Products) -> list[Observation]:
-    """Of operands that meet at the same k, and not at every k once: whether both move by something else than a tile, to or fro."""
-    walks = [_Walk(run, products, name) for name in ("left", "right")]
-    live = products.live
-    stray = [walk for walk in walks if live.any() and walk.amiss == ["step"] and not walk.goes_back]
-    found = [one for walk in stray for one in walk.observed(live, "k")]
-    return [_expecting(one, "each k once") for one in found]
-
-
-def _expecting(one: Observation, expected: str) -> Observation:
-    """An observation of a step; what one operand should move by depends on the other one, which is wrong too."""
-    return replace(one, expected=expected) if one.aspect.endswith(" step") else one

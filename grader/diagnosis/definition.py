@@ -1,8 +1,5 @@
 """What is made of what, and where to look first where no number is known that would put it right (`mending` asks where one is).
 
-`line_to_blame`: of all that the deviating thing is made of, what something right is made of too is not at fault. Of what is left the last
-is, the nearest to the use; where nothing is left the use itself is, the load, store or product.
-
 The tape leads back from a load or a store along what its addresses, its mask and its values were made of, and from a loop or a
 condition along what it goes by. Which statement stands inside which is told by `statements`.
 """
@@ -10,7 +7,7 @@ condition along what it goes by. Which statement stands inside which is told by 
 from __future__ import annotations
 
 import ast
-from collections.abc import Callable, Container, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -71,15 +68,6 @@ def numbers_behind(run: Run, *right: Node) -> set[int]:
     return {node.number for i in begins for node in behind(run, i)}
 
 
-def line_to_blame(made: Iterable[Node], use: Node, right: Container[int] = ()) -> int | None:
-    """The line of the last of the nodes that something is made of, without those that something right is made of too; that of the use where
-    none is left."""
-    left = [
-        node.line for node in made if node.inputs and node.line not in (None, use.line) and node.number not in right
-    ]
-    return left[-1] if left else use.line
-
-
 def varies_along(run: Run, node: Node, shape: tuple[int, ...]) -> set[int]:
     """The axes of a tile of `shape` along which an integer node varies; none for a pointer or a scalar."""
     if node.size == 1 or "ptr" in node.type or "pointer" in node.type:
@@ -107,23 +95,13 @@ def made_with(nodes: Sequence[Node], given: Asked) -> list[Node]:
 
 
 def start_of_sum(run: Run, number: int) -> int | None:
-    """The line where what a multiplication adds to began: backwards through sums to what holds no product yet."""
-    node = run.tape.nodes[number]
-    while True:
-        carried = [i for i in node.inputs if run.provenance.carries(i)]
-        others = [i for i in node.inputs if i not in carried and run.tape.nodes[i].size == node.size]
-        if node.op == "dot" and len(node.inputs) > 2:
-            summed = run.provenance.carries(node.inputs[2])
-            carried, others = ([node.inputs[2]], []) if summed else ([], [node.inputs[2]])
-        elif node.op == "dot":
-            return node.line
-        following = [i for i in carried if run.tape.nodes[i].op in ("dot", "fadd", "add", "fma")] or carried
-        begins = others and all(
-            run.provenance.is_product(one) or one.op == "reduce" for one in map(run.tape.nodes.__getitem__, carried)
-        )
-        if not following or begins:
-            return run.tape.nodes[others[-1]].line if others else node.line
-        node = run.tape.nodes[following[0]]
+    """The line where what a multiplication adds to began, and held no product yet."""
+    carries, nodes = run.provenance.carries, run.tape.nodes
+    for node in (one for one in behind(run, number) if carries(one.number) and one.op in ("dot", "fadd", "add", "fma")):
+        given = [nodes[i] for i in (node.inputs if "add" in node.op else node.inputs[2:]) if not carries(i)]
+        if given and given[-1].line != node.line:  # which a product without a sum makes itself
+            return given[-1].line
+    return nodes[number].line
 
 
 def inside_loop(run: Run, products: Products) -> int:

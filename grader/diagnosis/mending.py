@@ -29,7 +29,7 @@ from grader.diagnosis.relation import Products, Run, Side, index_elements, load_
 from grader.diagnosis.reordering import line_of_exchange, line_of_mixing
 from grader.diagnosis.statements import line_in_block_pointer
 from grader.diagnosis.stores import places_in_output, stores_to_output
-from grader.diagnosis.tape import MOVES, CalledLine, Node
+from grader.diagnosis.tape import MOVES, Node
 
 ENDS = ("LT", "LE", "GT", "GE")
 """Of a comparison's name: what it lets through up to an end."""
@@ -282,9 +282,7 @@ def line_unless_right(run: Run, node: Node, right: Container[int]) -> int | None
     same = (one for one in run.tape.nodes if one.number in right and one.line == line and node.op in ("load", one.op))
     if all(one.called_line == node.called_line for one in same):
         return line
-    call = CalledLine(line.caller)
-    call.helper = int(line)
-    return call
+    return line.caller
 
 
 def _tests(nodes: Sequence[Node], right: Container[int], *, compared: bool) -> list[Node]:
