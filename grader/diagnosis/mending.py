@@ -324,8 +324,8 @@ def _is_right(run: Run, one: Apart, block: float, wanted: Sequence[Array], begin
         # zeros may be anything's, tiles are addresses, and what is multiplied by one should have become another number
         anything = not some.any() or one.node.op == "tile" or _is_times_one(run, one.node)
         known = [] if anything or not one.node.inputs else [numbers[one.which] for numbers in wanted if len(numbers)]
-        if any(_is_wanted(held, its, even) for its in known):
-            return True
+        if any(_is_wanted(held, its, even) for its in known):  # and is not meant to be another one of these, in words, say
+            return not any(_is_wanted(held + one.lacking, its, even) for its in known)
         if not np.ptp(held):
             return bool(not multiplied and some[0] and held[0] == block)
         alike = not one.lacking[~some].any() and len(np.unique(one.lacking[some] / held[some])) == 1
@@ -371,16 +371,18 @@ def line_of_operand(
     row, k = np.broadcast_to(products.rows(side)[:, None], use.shape)[use], other.k[use]
     k = k if goes_through(run, products, other) or np.ptp(lacking[use]) else k[:0]
     strides = [run.problem.scalars[name] for name in side.operand.strides]  # else neither is in an address as it is
-    wanted = (row, row * strides[0], k, k // side.operand.unit * strides[1]) if strides else ()
+    words = k // side.operand.unit
+    wanted = (row, row * strides[0], k, words, words * strides[1]) if strides else ()
     return line_of_lack(run, access, lanes, lacking[use], right_numbers(run, products, side) | right, wanted)
 
 
 def _lacks(run: Run, products: Products, side: Side) -> Array:
     """[E, P]: how far an operand's elements lie before those that belong to their products: in the row of Y's, and at the k of their
-    partners where these are of their own rows; UNKNOWN for elements that the tensor does not have."""
+    partners where these are of their own rows; UNKNOWN for elements that the tensor does not have, and where only other partners are."""
     other = products.other(side)
     row = np.broadcast_to(products.rows(side)[:, None], side.row.shape)
     meets = other.live & (other.row == products.rows(other)[:, None])
+    known = meets | ~meets.any()
     k = np.where(meets, other.k + side.k % other.operand.unit, side.k)
     wanted = side.operand.offsets(run.problem, row, k)
-    return np.where((k >= 0) & (k < run.sizes[2]) & (wanted >= 0), wanted - side.offset, UNKNOWN)
+    return np.where(known & (k >= 0) & (k < run.sizes[2]) & (wanted >= 0), wanted - side.offset, UNKNOWN)
