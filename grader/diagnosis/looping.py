@@ -1,4 +1,8 @@
-"""Loops over k: which loop bound, or start of a tile, if corrected, would make the loop cover the right k."""
+"""Which number, were it another one, would let the loops of the programs that share a tile meet each k once.
+
+Where a loop starts, ends and moves to, and where the tiles of its first two iterations begin, is computed again with other values of
+one number at a time, for all these programs together.
+"""
 
 from __future__ import annotations
 
@@ -9,7 +13,6 @@ from dataclasses import dataclass
 import numpy as np
 
 from grader.diagnosis.definition import (
-    GIVEN,
     STEERS,
     behind,
     inside_loop,
@@ -31,16 +34,14 @@ MOST = 16
 
 @dataclass(frozen=True)
 class Bounds:
-    """The nodes of a loop's first number, its end, and what makes its second number; by how much it moves on, and its line. end: the number
-    that it goes up or down to; stop: of one that goes down to a number that stands there, where it begins. strict: whether it does not go
-    on at its end itself. ranges: whether it is a `for`, so that `step` is what is added."""
+    """The nodes of a loop's first number, of its end and of its second number, or of what is added if it is a range; by how much it moves
+    on, and its line. strict: whether it does not go on at its end itself."""
 
     start: int
-    stop: int
+    end: int
     step: int
     by: int
     line: int
-    end: int
     strict: bool = True
     ranges: bool = False
 
@@ -54,8 +55,8 @@ def bounds(run: Run, program: int, inside: int) -> Bounds | None:
     mine = map(run.tape.nodes.__getitem__, run.tape.programs[program])
     steers = [node for node in mine if node.op in STEERS and node.line in head]
     if steers and steers[0].op == "range":
-        start, stop, step = steers[0].inputs
-        return Bounds(start, stop, step, number_of(run, step), loop.lineno, stop, ranges=True)
+        start, end, step = steers[0].inputs
+        return Bounds(start, end, step, number_of(run, step), loop.lineno, ranges=True)
     return _of_tests(run, [run.tape.nodes[node.inputs[0]] for node in steers[:2]], loop.lineno)
 
 
@@ -68,10 +69,9 @@ def _of_tests(run: Run, tests: Sequence[Node], line: int) -> Bounds | None:
     moves = [pair for pair in pairs if pair[0] not in stays]
     if len(stays) != 1 or len(moves) != 1:
         return None
-    (first, second), end = moves[0], run.tape.nodes[stays[0]]
-    down = end.op not in GIVEN and not end.inputs  # to a number that stands there: how often is what it begins with
+    first, second = moves[0]
     by, strict = number_of(run, second) - number_of(run, first), tests[0].op[-2:] not in ("LE", "GE")
-    return Bounds(first, first if down else end.number, second, by, line, end.number, strict)
+    return Bounds(first, stays[0], second, by, line, strict)
 
 
 def number_of(run: Run, number: int) -> int:
@@ -202,4 +202,4 @@ def right_end(run: Run, products: Products, wrong: Array, e: int) -> set[int]:
     needed = np.unique(products.when[live & ~wrong])
     if found is None or not np.isin(products.when[live], needed).all():
         return set()
-    return {node.number for node in behind(run, found.stop)}
+    return {node.number for node in behind(run, found.end)}

@@ -324,7 +324,9 @@ def _is_right(run: Run, one: Apart, block: float, wanted: Sequence[Array], begin
         # zeros may be anything's, tiles are addresses, and what is multiplied by one should have become another number
         anything = not some.any() or one.node.op == "tile" or _is_times_one(run, one.node)
         known = [] if anything or not one.node.inputs else [numbers[one.which] for numbers in wanted if len(numbers)]
-        if any(_is_wanted(held, its, even) for its in known):  # and is not meant to be another one of these, in words, say
+        if any(
+            _is_wanted(held, its, even) for its in known
+        ):  # and is not meant to be another one of these, in words, say
             return not any(_is_wanted(held + one.lacking, its, even) for its in known)
         if not np.ptp(held):
             return bool(not multiplied and some[0] and held[0] == block)

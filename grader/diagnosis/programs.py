@@ -266,8 +266,8 @@ def _line_of_ends(run: Run, store: Node, tiles: TileMap | None) -> int | None:
     first, at = next(iter(run.tape.programs)), store.line or 0
     found = bounds(run, first, at)
     wide = found is not None and found.by > math.prod(run.grid)  # beyond what the other programs begin with
-    if wide or found is None or number_of(run, found.stop) < math.prod(tiles.count) * slices:
-        return None if found is None else run.tape.nodes[found.step if wide else found.stop].line or found.line
+    if wide or found is None or number_of(run, found.end) < math.prod(tiles.count) * slices:
+        return None if found is None else run.tape.nodes[found.step if wide else found.end].line or found.line
     return None
 
 
