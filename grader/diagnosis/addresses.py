@@ -11,10 +11,10 @@ from functools import cached_property
 
 import numpy as np
 
-from grader.diagnosis.definition import address_nodes, numbers_behind
+from grader.diagnosis.definition import address_nodes, inside_loop, numbers_behind
 from grader.diagnosis.fit import fit, named
 from grader.diagnosis.lookups import check_index
-from grader.diagnosis.looping import line_of_cover, right_end
+from grader.diagnosis.looping import bounds, line_of_cover, right_end
 from grader.diagnosis.mending import (
     goes_through,
     line_of_operand,
@@ -277,7 +277,9 @@ def _other_row(walk: _Walk, wrong: Array) -> Observation:
         if side.row[e, p] > own[e] and (products.live & ~wrong)[e, products.term == products.term[p]].any():
             line = line_of_operands_mask(run, products, side, p, wrong, right=right_end(run, products, wrong[e], e))
         else:
-            line = line_of_cover(run, [products]) or line
+            found = bounds(run, products.program, inside_loop(run, products))
+            end = found and run.tape.nodes[found.end if side.row[e, p] > own[e] else found.start]
+            line = line_of_cover(run, [products]) or (end and end.line) or line
     text = f"for {products.element(e)}, {element(run, side, e, p)} is multiplied"
     expected = f"row {own[e]} of {side.operand.letter}"
     return products.seen("rows", f"{walk.name} place", line, text, expected, p=p)

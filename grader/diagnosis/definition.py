@@ -127,7 +127,12 @@ def is_cut(run: Run, access: Node) -> bool:
 
 
 def line_of_idle(run: Run) -> int | None:
-    """What the first store of a module that no program reaches stands in: a condition or a loop; else the store."""
+    """The last condition that a program which stores nothing met; else what the first store of the module stands in, a condition or a loop,
+    or the store."""
+    for program in run.tape.programs.keys() - {one.program for one in run.stores}:
+        tests = [node for node in map(run.tape.nodes.__getitem__, run.tape.programs[program]) if node.op == "condition"]
+        if tests:
+            return tests[-1].line
     calls = (one for one in all_of(run.text, ast.Call) if ast.unparse(one.func).endswith(("store", "atomic_add")))
     line = min((one.lineno for one in calls), default=None)
     blocks = around(run.text, line or 0)

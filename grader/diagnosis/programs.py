@@ -233,10 +233,7 @@ def _line_of_home(run: Run) -> tuple[int | None, bool]:
 def _tried_line(run: Run, tiles: TileMap | None) -> tuple[int | None, bool]:
     """Where the number was made that would bring the sums, else the tiles, to where they belong; and whether there is one."""
     home, tried = _line_of_home(run)
-    if home is None and tiles is not None:
-        line = line_of_tile(run, tiles.tiling)
-        return line, line is not None
-    return home, tried
+    return line_of_tile(run, tiles.tiling) if home is None and tiles is not None else (home, tried)
 
 
 def _missing(run: Run, tiles: TileMap | None, unwritten: Array) -> Observation:
@@ -251,6 +248,8 @@ def _missing(run: Run, tiles: TileMap | None, unwritten: Array) -> Observation:
         grid = " x ".join(map(str, run.grid if run.grid[2] > 1 else run.grid[:2]))
         text += f": going by the others, program {owing} would store there, but the grid has only {grid} programs"
     line, tried = _tried_line(run, tiles)
+    if line is None and run.tape.programs.keys() - {one.program for one in run.stores}:
+        line = line_of_idle(run)
     if line is None and (store := first_store(run)):
         line = _line_of_ends(run, store, tiles) or store.line
     aspect, hedged = "grid" if owing else "missing", not tried and not owing
