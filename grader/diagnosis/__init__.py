@@ -11,10 +11,11 @@ Read it in this order, half an hour in all:
 5. `compare`: the columns in order, and which deviation makes the next ones uncertain. Then the columns, each on its own:
    `stores` and `programs` (who stores what), `addresses` and `lookups` (which elements meet), `counts` (each k once), `values` (what the
    operands hold), `sums` and `precision` (what becomes of the products), `scales` (what they are multiplied by).
-6. `mending`: of a wrong number, the first one that could alone put it right, and that nothing right is made of; it is asked of addresses
-   and masks, and by `looping` of loops. `tile_numbers`: the same of the number that a program's tile is chosen by. `definition`: what is
-   made of what, and where to look first for what was not tried, such as conditions; `statements`: which stands in which;
-   `reordering`: where a tile was moved. These alone may err: all else is measured.
+6. Which line: that of a number which, were it another one, would put right what deviates, and nothing right would change. `mending` asks
+   backwards, which numbers of an address or a mask that could be. `replaying` computes again with another number: `tile_numbers` which
+   tiles the programs store, `looping` which k their loops meet. `definition`: what is made of what, and where to look first for what
+   was not tried, such as conditions; `statements`: which stands in which; `reordering`: where a tile was moved. These alone may err:
+   all else is measured.
 7. `catalogue`: names, where a known mistake gives the same numbers. `explaining`: which launches to record, and what they agree on.
    `reasons`: the sentences, and what is said of a kernel that cannot be followed.
 """

@@ -11,11 +11,17 @@ from functools import cached_property
 
 import numpy as np
 
-from grader.diagnosis.definition import address_nodes, numbers_behind
+from grader.diagnosis.definition import address_nodes, inside_loop, numbers_behind
 from grader.diagnosis.fit import fit, named
 from grader.diagnosis.lookups import check_index
-from grader.diagnosis.looping import line_of_cover, right_end
-from grader.diagnosis.mending import goes_through, line_of_operand, line_of_operands_mask, line_of_place
+from grader.diagnosis.looping import bounds, line_of_cover, right_end
+from grader.diagnosis.mending import (
+    goes_through,
+    line_of_operand,
+    line_of_operands_mask,
+    line_of_place,
+    line_unless_right,
+)
 from grader.diagnosis.observation import Observation, span
 from grader.diagnosis.provenance import Array
 from grader.diagnosis.relation import Products, Run, Side, element, first_of, index_elements, load_of
@@ -115,11 +121,6 @@ class _Walk:
         several = other.operand.unit > 1 and len(words) > 1 and len(np.unique(met)) < len(met)
         return several and bool((np.diff(words) != 0).all())
 
-    @property
-    def goes_back(self) -> bool:
-        """Whether it moves by a tile towards the first k."""
-        return self.found is not None and self.found.step == -self.found.depth * self.strides[1]
-
     @cached_property
     def amiss(self) -> list[str]:
         """Which coefficients are not those of a right kernel: "row", "lane", "step"; "base" where all others are."""
@@ -154,12 +155,6 @@ class _Walk:
         )
 
     @property
-    def meets_again(self) -> bool:
-        """Whether an element of Y is made of some elements more than once."""
-        used = self.side.offset[0][self.products.live[0]]
-        return len(np.unique(used)) < len(used)
-
-    @property
     def regular(self) -> bool:
         """Whether it walks as a right kernel does: by the tensor's strides, whole tiles at a time."""
         return self.found is not None and not self.amiss
@@ -168,34 +163,26 @@ class _Walk:
         """The coefficients that deviate. wrong: bool [E, P], products that show it."""
         _, p = first_of(self.products, wrong)
         access = load_of(self.run, self.side, p)
-        makers = {"row": self._apart, "lane": self._apart, "step": self._step, "base": self._base}
+        makers = {"row": self._apart, "lane": self._apart, "step": self._step}
         found = self.found
         if access is None or found is None:
             return []
-        observed = [one for which in self.amiss if (one := makers[which](access, found, column, which))]
+        observed = [makers[which](access, found, column, which) for which in self.amiss if which in makers]
         used = line_of_exchange(self.run, self.products, self.side, p, access)
         return observed if used is None else [replace(one, line=used) for one in observed]
 
-    def line_of(self, which: str, found: _Coefficients) -> int | None:
-        """Where a coefficient that deviates was made."""
-        products, (along_row, along_k) = self.products, self.strides
-        lacking: Array = np.full(self.side.offset.shape, -found.base)
-        if which == "row":
-            lacking[:] = ((along_row - found.row) * products.rows(self.side))[:, None]
-        elif which == "lane":
-            lacking[:] = (along_k - found.lane) * (products.lane // self.side.operand.unit)
-        p = int(products.iteration.argmin())
-        return line_of_operand(self.run, products, self.side, p, lacking, self.right)
-
     def _apart(self, access: Node, found: _Coefficients, column: str, aspect: str) -> Observation:
         """What lies apart by another stride than its own."""
-        within = aspect == "lane"
+        within, products, side = aspect == "lane", self.products, self.side
         number, along = found.row, "one row of Y" if self.name == "left" else "one column of Y"
+        numbers = np.broadcast_to(products.rows(side)[:, None], side.offset.shape)
         if within:
             number, along = found.lane, "one product"
-        text = f"from {along} to the next, the elements of {self.side.operand.letter} are {{0}} apart"
-        line = self.line_of(aspect, found)
-        expected = f"{self.side.operand.strides[within]} = {self.strides[within]}"
+            numbers = np.broadcast_to(products.lane // side.operand.unit, side.offset.shape)
+        lacking, p = (self.strides[within] - number) * numbers, int(products.iteration.argmin())
+        line = line_of_operand(self.run, products, side, p, lacking, self.right)
+        text = f"from {along} to the next, the elements of {side.operand.letter} are {{0}} apart"
+        expected = f"{side.operand.strides[within]} = {self.strides[within]}"
         return self.observation(column, aspect, line, text, expected, number)
 
     def _step(self, access: Node, found: _Coefficients, column: str, aspect: str) -> Observation:
@@ -204,7 +191,11 @@ class _Walk:
         line = self.line_of_step(found.depth * along_k)
         # where the other operand moves on, this one should as well
         beside = self.other.line_of_move if line is None and found.step == 0 else None
-        line = line or beside or access.line
+        line = (
+            line
+            or beside
+            or line_unless_right(self.run, [access, *self.loads][-1], numbers_behind(self.run, *self.loads[:1]))
+        )
         before, after = (self.covered(i) for i in (0, 1))
         if len(before) and len(after) and after.min() - before.min() == found.step / along_k * unit:
             text = f"k of {side.operand.letter} advances by {{0}} from one iteration to the next ({span(before)}, then {span(after)})"
@@ -215,34 +206,6 @@ class _Walk:
         stride = side.operand.strides[1]
         expected = f"{{1.value}} * {stride}, where {stride} = {along_k}"
         return self.observation(column, aspect, line, text, expected, found.step, found.depth)
-
-    def _base(self, access: Node, found: _Coefficients, column: str, aspect: str) -> Observation | None:
-        """Where the tile begins, along its rows or along k."""
-        (along_row, along_k), letter = self.strides, self.side.operand.letter
-        walked = self._walked(access)
-        if not self.reached.all():  # so that the rows of some elements alone are known, and not where a tile begins
-            return None
-        if found.base % along_row == 0 and along_row > along_k and not walked:
-            shift, rows = found.base // along_row, self.products.rows(self.side)
-            low, high, noun = int(rows.min()), int(rows.max()), "rows" if self.name == "left" else "columns"
-            text = f"for {noun} {low}:{high + 1} of Y, rows {low + shift}:{high + shift + 1} of {letter} are loaded, "
-            text += f"{{0}} too {'low' if shift < 0 else 'high'}"
-            line = self.line_of("base", found)
-            return self.observation(column, "rows begin", line, text, f"rows {low}:{high + 1}", abs(shift))
-        if found.base % along_k or found.base < 0:
-            return None
-        line = self.line_of("base", found)
-        begin = found.base // along_k * self.side.operand.unit
-        text = f"the first product{' of a later tile' if walked else ''} starts at k = {{0}} of {letter}"
-        return self.observation(column, "k begins", line, text, "k = 0", begin)
-
-    def _walked(self, access: Node) -> bool:
-        """Whether an access's addresses are made of those of a load for a tile that the program stored before."""
-        mine = self.run.tape.accesses[self.products.program]
-        before = max((one.number for one in mine if one.op != "load" and one.number < access.number), default=-1)
-        loads = self.run.loads(self.products.program, access.tensor)
-        earlier = {load.inputs[0] for load in loads if load.number < before} - {access.inputs[0]}
-        return any(node.number in earlier for node in address_nodes(self.run, access))
 
     def observation(
         self, column: str, aspect: str, line: int | None, text: str, expected: str, *numbers: int
@@ -255,24 +218,23 @@ class _Walk:
     def line_of_step(self, step: int) -> int | None:
         """Where the number was made that could alone let the second iteration's addresses lie a step behind the first one's; None where no
         line of its own moves them on."""
-        if self.found is None or self.line_of_move is None:
+        if self.found is None or len(self.loads) < 2 or (self.line_of_move is None and not self.found.step):
             return None
-        lacking, right = (
+        lacking, first = (
             np.full(self.side.offset.shape, step - self.found.step),
             numbers_behind(self.run, self.loads[0]),
         )
         p = int((self.products.iteration == 1).argmax())
-        line = line_of_operand(self.run, self.products, self.side, p, lacking, self.right | right)
-        return self.line_of_move if line == self.loads[1].line else line
+        line = line_of_operand(self.run, self.products, self.side, p, lacking, self.right | first)
+        return self.line_of_move or line if line == self.loads[1].line else line
 
     @property
     def line_of_move(self) -> int | None:
         """Where the addresses of the second iteration are made of something that those of the first one are not."""
         if len(self.loads) < 2:
             return None
-        known = {node.called_line for node in address_nodes(self.run, self.loads[0])}
-        fresh = (node for node in address_nodes(self.run, self.loads[1]) if node.line and node.called_line not in known)
-        return next((node.line for node in fresh), None)
+        known = {node.line for node in address_nodes(self.run, self.loads[0])}
+        return next((node.line for node in address_nodes(self.run, self.loads[1]) if node.line not in known), None)
 
     @cached_property
     def loads(self) -> list[Node]:
@@ -315,63 +277,43 @@ def _other_row(walk: _Walk, wrong: Array) -> Observation:
         if side.row[e, p] > own[e] and (products.live & ~wrong)[e, products.term == products.term[p]].any():
             line = line_of_operands_mask(run, products, side, p, wrong, right=right_end(run, products, wrong[e], e))
         else:
-            line = line_of_cover(run, [products]) or line
+            found = bounds(run, products.program, inside_loop(run, products))
+            end = found and run.tape.nodes[found.end if side.row[e, p] > own[e] else found.start]
+            line = line_of_cover(run, [products]) or (end and end.line) or line
     text = f"for {products.element(e)}, {element(run, side, e, p)} is multiplied"
     expected = f"row {own[e]} of {side.operand.letter}"
     return products.seen("rows", f"{walk.name} place", line, text, expected, p=p)
 
 
 def check_k(run: Run, products: Products) -> list[Observation]:
-    """The k of both sides against each other.
-
-    Not split: a branch for each way in which one of the two sides can be the one to blame, the most certain first.
-    """
+    """The k of both sides against each other. To blame is the one that does not go through its rows once, or walk as it should."""
     left, right = products.left, products.right
-    unit = right.operand.unit
     wrong = products.live & ~products.meets
     if not wrong.any():
         return []
     walks = [_Walk(run, products, name) for name in ("left", "right")]
-    again = [walk for walk in walks if unit == 1 and walk.meets_again]
-    indexed, disordered = check_index(run, products), _disordered(walks, first_of(products, wrong)[0])
-    if indexed and disordered != walks[1:] and (again != walks[1:] or indexed[0].aspect == "element"):
+    stray = [walk for walk in walks if not goes_through(run, products, walk.side)]
+    if (indexed := check_index(run, products)) and (stray != walks[1:] or indexed[0].aspect == "element"):
         return indexed
     if all(walk.regular for walk in walks) and (apart := _step_apart(walks)):
         return [apart]
     e, p = first_of(products, wrong)
-    blamed = [walk for walk in walks if not walk.regular]
-    if not blamed:
-        stray = [walk for walk in walks if not goes_through(run, products, walk.side)]
-        blamed = stray if len(stray) == 1 else sorted(walks, key=lambda walk: int(walk.side.k[e, p]))
-    words = right.k[0][products.term == products.term.min()]
-    if walks[0].alternates:  # neither walks as one is known here: the words in their order are right
-        blamed = [walks[0] if (np.diff(words) == unit).all() else walks[1]]
-    elif disordered:
-        blamed = disordered
-    elif not right.operand.strides:  # whose rows are right
-        blamed = walks[1:] if again == walks[1:] else walks[:1]
+    irregular = [walk for walk in walks if not walk.regular]
+    blamed = next((one for one in (stray, irregular) if len(one) == 1), walks)
+    blamed = sorted(blamed, key=lambda walk: int(walk.side.k[e, p]))
     found = [one for walk in blamed for one in walk.observed(wrong, "k")]
     if found:
-        return found if len(blamed) == 1 else [_expecting(one, "the same k in both operands") for one in found]
-    side = blamed[0].side
+        expected = (
+            "the same k in both operands"  # where the other one is wrong too, by what a step should be is not known
+        )
+        alone = len(blamed) == 1
+        return [one if alone or not one.aspect.endswith(" step") else replace(one, expected=expected) for one in found]
     others = [
         load for walk in walks if len(blamed) == 1 and walk not in blamed and (load := load_of(run, walk.side, p))
     ]
-    line = line_of_place(run, products, side, p, numbers_behind(run, *others))
+    line = line_of_place(run, products, blamed[0].side, p, numbers_behind(run, *others))
     text = f"for {products.element(e)}, {element(run, left, e, p)} is multiplied by {element(run, right, e, p)}"
     return [products.seen("k", "meet", line, text, "the same k in both operands", p=p)]
-
-
-def _disordered(walks: list[_Walk], e: int) -> list[_Walk]:
-    """Of two operands with the same k in other orders, in the first multiplication that shows it, the one whose order does not ascend where
-    the other one's does; else none."""
-    term = walks[0].products.term
-    for here in (term == number for number in np.unique(term)):
-        orders = [walk.side.k[e, here & walk.side.live[e]] for walk in walks]
-        ascends = [bool((np.diff(order) > 0).all()) for order in orders]
-        if ascends[0] != ascends[1] and np.array_equal(np.sort(orders[0]), np.sort(orders[1])):
-            return [walks[ascends.index(False)]]
-    return []
 
 
 def _step_apart(walks: list[_Walk]) -> Observation | None:
@@ -385,24 +327,5 @@ def _step_apart(walks: list[_Walk]) -> Observation | None:
     unit, other = behind.side.operand.unit, walks[walks[0] is behind].side.operand.letter
     text = f"k of {behind.side.operand.letter} advances by {{0}} from one iteration to the next ({first}, then {then})"
     text += f", and k of {other} by {max(steps)}"
-    later, used = np.flatnonzero(behind.products.iteration == 1), None
-    if later.size:
-        p = int(later[0])
-        load = load_of(behind.run, behind.side, p) or access
-        used = line_of_exchange(behind.run, behind.products, behind.side, p, load)
-    line = used or behind.line_of_step(max(steps) // unit * behind.strides[1]) or access.line
+    line = behind.line_of_step(max(steps) // unit * behind.strides[1]) or access.line
     return behind.observation("k", "step", line, text, "the same for both", min(steps))
-
-
-def check_steps(run: Run, products: Products) -> list[Observation]:
-    """Of operands that meet at the same k, and not at every k once: whether both move by something else than a tile, to or fro."""
-    walks = [_Walk(run, products, name) for name in ("left", "right")]
-    live = products.live
-    stray = [walk for walk in walks if live.any() and walk.amiss == ["step"] and not walk.goes_back]
-    found = [one for walk in stray for one in walk.observed(live, "k")]
-    return [_expecting(one, "each k once") for one in found]
-
-
-def _expecting(one: Observation, expected: str) -> Observation:
-    """An observation of a step; what one operand should move by depends on the other one, which is wrong too."""
-    return replace(one, expected=expected) if one.aspect.endswith(" step") else one

@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterator
 
 import numpy as np
 
-from grader.diagnosis.addresses import check_k, check_rows, check_steps
+from grader.diagnosis.addresses import check_k, check_rows
 from grader.diagnosis.counts import check_counts, check_masks, meets_again
 from grader.diagnosis.observation import Observation, first_of_each
 from grader.diagnosis.precision import adds_up, check_precision, check_roundings
@@ -111,8 +111,7 @@ def _places(run: Run, stores: list[Node], everything: Products) -> tuple[list[Ob
         return found, meant
     whole = everything.program != run.cut_off and (len(stores) == 1 or all(store.op == "store" for store in stores))
     whole = whole and run.config.split_k == 1 and _is_alone(run, everything)
-    counted = check_counts(run, [everything]) if placed and whole else []
-    return (check_steps(run, everything) or counted) if counted else [], meant
+    return check_counts(run, [everything]) if placed and whole else [], meant
 
 
 def _is_alone(run: Run, products: Products) -> bool:
@@ -137,9 +136,8 @@ def _numbers(
         # meant, only its partner tells
         values = [one for one in values if one.aspect == "left"]
     if weights is not None:
-        return [*values, *check_sums(run, products, held, 0.0), *summed, *([] if stray else weights)]
-    held_too = held if everything is products else check_values(run, products)[1]
-    sums = check_sums(run, products, held_too, common_offset(run, everything))
+        return [*values, *check_sums(run, products, 0.0), *summed, *([] if stray else weights)]
+    sums = check_sums(run, products, common_offset(run, everything))
     if any(one.aspect == "lost" for one in before):  # another one's sum in its place is counted twice for that reason
         sums = [one for one in sums if one.aspect != "doubled"]
     if sums or any(one.column == "sum" for one in before):  # sums are too large, or scaled otherwise, for that reason
@@ -164,7 +162,7 @@ def _of_slices(run: Run, followed: list[Products]) -> list[Observation]:
         places = {(one.lowest, one.highest) for one in run.stores if one.program in programs}
         if programs == {one.program for one in run.stores if (one.lowest, one.highest) in places}:
             again = [one for one in parts if meets_again(run, one)]  # by itself, wherever the others begin
-            return check_steps(run, again[0]) or check_counts(run, again[:1])[:1] if again else check_counts(run, parts)
+            return check_counts(run, again[:1])[:1] if again else check_counts(run, parts)
     return []
 
 

@@ -1,8 +1,5 @@
 """What is made of what, and where to look first where no number is known that would put it right (`mending` asks where one is).
 
-`line_to_blame`: of all that the deviating thing is made of, what something right is made of too is not at fault. Of what is left the last
-is, the nearest to the use; where nothing is left the use itself is, the load, store or product.
-
 The tape leads back from a load or a store along what its addresses, its mask and its values were made of, and from a loop or a
 condition along what it goes by. Which statement stands inside which is told by `statements`.
 """
@@ -10,14 +7,14 @@ condition along what it goes by. Which statement stands inside which is told by 
 from __future__ import annotations
 
 import ast
-from collections.abc import Callable, Container, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from grader.diagnosis.provenance import IDENTITIES, Array, Untraceable
-from grader.diagnosis.statements import Loop, all_of, around, last_line, last_loop, loops_around
-from grader.diagnosis.tape import CalledLine, Node
+from grader.diagnosis.statements import all_of, around, last_line, last_loop, loops_around
+from grader.diagnosis.tape import MOVES, CalledLine, Node
 
 if TYPE_CHECKING:
     from grader.diagnosis.relation import Products, Run
@@ -71,15 +68,6 @@ def numbers_behind(run: Run, *right: Node) -> set[int]:
     return {node.number for i in begins for node in behind(run, i)}
 
 
-def line_to_blame(made: Iterable[Node], use: Node, right: Container[int] = ()) -> int | None:
-    """The line of the last of the nodes that something is made of, without those that something right is made of too; that of the use where
-    none is left."""
-    left = [
-        node.line for node in made if node.inputs and node.line not in (None, use.line) and node.number not in right
-    ]
-    return left[-1] if left else use.line
-
-
 def varies_along(run: Run, node: Node, shape: tuple[int, ...]) -> set[int]:
     """The axes of a tile of `shape` along which an integer node varies; none for a pointer or a scalar."""
     if node.size == 1 or "ptr" in node.type or "pointer" in node.type:
@@ -107,23 +95,13 @@ def made_with(nodes: Sequence[Node], given: Asked) -> list[Node]:
 
 
 def start_of_sum(run: Run, number: int) -> int | None:
-    """The line where what a multiplication adds to began: backwards through sums to what holds no product yet."""
-    node = run.tape.nodes[number]
-    while True:
-        carried = [i for i in node.inputs if run.provenance.carries(i)]
-        others = [i for i in node.inputs if i not in carried and run.tape.nodes[i].size == node.size]
-        if node.op == "dot" and len(node.inputs) > 2:
-            summed = run.provenance.carries(node.inputs[2])
-            carried, others = ([node.inputs[2]], []) if summed else ([], [node.inputs[2]])
-        elif node.op == "dot":
-            return node.line
-        following = [i for i in carried if run.tape.nodes[i].op in ("dot", "fadd", "add", "fma")] or carried
-        begins = others and all(
-            run.provenance.is_product(one) or one.op == "reduce" for one in map(run.tape.nodes.__getitem__, carried)
-        )
-        if not following or begins:
-            return run.tape.nodes[others[-1]].line if others else node.line
-        node = run.tape.nodes[following[0]]
+    """The line where what a multiplication adds to began, and held no product yet."""
+    carries, nodes = run.provenance.carries, run.tape.nodes
+    for node in (one for one in behind(run, number) if carries(one.number) and one.op in ("dot", "fadd", "add", "fma")):
+        given = [nodes[i] for i in (node.inputs if "add" in node.op else node.inputs[2:]) if not carries(i)]
+        if given and given[-1].line != node.line:  # which a product without a sum makes itself
+            return given[-1].line
+    return nodes[number].line
 
 
 def inside_loop(run: Run, products: Products) -> int:
@@ -149,7 +127,12 @@ def is_cut(run: Run, access: Node) -> bool:
 
 
 def line_of_idle(run: Run) -> int | None:
-    """What the first store of a module that no program reaches stands in: a condition or a loop; else the store."""
+    """The last condition that a program which stores nothing met; else what the first store of the module stands in, a condition or a loop,
+    or the store."""
+    for program in run.tape.programs.keys() - {one.program for one in run.stores}:
+        tests = [node for node in map(run.tape.nodes.__getitem__, run.tape.programs[program]) if node.op == "condition"]
+        if tests:
+            return tests[-1].line
     calls = (one for one in all_of(run.text, ast.Call) if ast.unparse(one.func).endswith(("store", "atomic_add")))
     line = min((one.lineno for one in calls), default=None)
     blocks = around(run.text, line or 0)
@@ -157,27 +140,15 @@ def line_of_idle(run: Run) -> int | None:
 
 
 def line_of_value(run: Run, store: Node) -> int | None:
-    """Where what a store takes was made, if in no loop of its own; else a condition that kept the program from changing it after that, or
-    the store itself."""
-    way, here = [run.tape.nodes[store.inputs[0]]], around(run.text, store.line or 0)
-    while (before := [i for i in way[-1].inputs if run.provenance.carries(i)]) and (
-        way[-1].line == store.line or way[-1].op in IDENTITIES
-    ):
-        way.append(run.tape.nodes[before[0]])  # what is converted
-    loops = [block for block in here if isinstance(block, Loop)]
-    made = next((node.line for node in way if node.line != store.line), store.line)
-    outside = loops_around(run.text, made or 0) == loops
-    passed = set() if outside and way[-1].line == made else _conditions_passed(run, way[-1].number, store.number)
-    passed -= {block.lineno for block in here}
-    if len(passed) == 1:
-        return passed.pop()
-    return made if outside else store.line
-
-
-def _conditions_passed(run: Run, begin: int, end: int) -> set[int | None]:
-    """The lines of the conditions between two nodes that did not hold."""
-    tests = (node for node in run.tape.nodes[begin:end] if node.op == "condition")
-    return {node.line for node in tests if not run.provenance.values(node.inputs[0]).any()}
+    """Where what a store takes was made last, whatever converted or moved it since; else the condition after that which did not hold."""
+    node, here = run.tape.nodes[store.inputs[0]], {block.lineno for block in around(run.text, store.line or 0)}
+    while (before := [i for i in node.inputs if run.provenance.carries(i)]) and node.op in (*IDENTITIES, *MOVES):
+        node = run.tape.nodes[before[0]]
+    tests = (
+        one for one in run.tape.nodes[node.number : store.number] if one.op == "condition" and one.line not in here
+    )
+    passed = {one.line for one in tests if not run.provenance.values(one.inputs[0]).any()}
+    return passed.pop() if len(passed) == 1 else node.line or store.line
 
 
 def line_of_condition(run: Run, line: int, beside: int) -> int | None:

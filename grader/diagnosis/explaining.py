@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 import traceback
-from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
@@ -21,7 +20,7 @@ from grader.diagnosis.provenance import Provenance
 from grader.diagnosis.relation import Run
 from grader.diagnosis.statements import has_crossed_arguments, line_of_result, variables_of
 from grader.diagnosis.stores import holding_wrong
-from grader.diagnosis.tape import CalledLine, parse
+from grader.diagnosis.tape import parse
 from grader.diagnosis.walking import walk
 from grader.judging.checking import Finding
 from grader.labs import Lab
@@ -133,14 +132,7 @@ def _merged(launches: Sequence[_Launch], catalogued: frozenset[str]) -> list[Obs
             if not _explained(one, before, missing)
             if one.column not in {column for column, _ in known} or (one.stray and one.side not in known)
         ]
-    return first_of_each(_of_helpers(found))
-
-
-def _of_helpers(found: Sequence[Observation]) -> list[Observation]:
-    """Observations in which several calls of a function are blamed, each right in another launch: what they call is not right."""
-    calls = {(one.helper, one.line) for one in found if one.helper is not None}
-    several = {helper for helper, count in Counter(helper for helper, _ in calls).items() if count > 1}
-    return [replace(one, line=one.helper, caller=None, variable="") if one.helper in several else one for one in found]
+    return first_of_each(found)
 
 
 def _explained(one: Observation, found: Sequence[Observation], missing: bool) -> bool:
@@ -315,8 +307,7 @@ def _as_it_stands(
         number.within(rows[one.line or 0], makes if f"{{{place}}}" in one.found else None)
         for place, number in enumerate(one.numbers)
     )
-    helper = one.line.helper if isinstance(one.line, CalledLine) else None
-    named = replace(catalogue.named(case, one), numbers=numbers, helper=None if helper is None else made.origin(helper))
+    named = replace(catalogue.named(case, one), numbers=numbers)
     reached = frozenset(at for number in _reached(run, one) if number and (at := made.origin(number)))
     return replace(named, case=case, line=line, caller=caller, variable=variable, grid=run.grid, reached=reached)
 

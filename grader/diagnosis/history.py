@@ -8,6 +8,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from grader.diagnosis.definition import GIVEN
 from grader.diagnosis.provenance import Provenance, Untraceable, lanes_before, spread
 from grader.diagnosis.relation import Run
 from grader.diagnosis.tape import MOVES, Node
@@ -15,7 +16,8 @@ from grader.diagnosis.tape import MOVES, Node
 
 @dataclass(frozen=True)
 class HistoryStep:
-    """One step of an element's way from a load to where it is used. done: what was done there, in numbers; "" where that is not known."""
+    """One step of an element's way from a load to where it is used, a lane of a node. done: what was done there, in numbers; "" where that
+    is not known."""
 
     node: int
     op: str
@@ -23,6 +25,7 @@ class HistoryStep:
     type: str
     value: float
     done: str = ""
+    lane: int = 0
 
 
 SYMBOLS = {
@@ -76,7 +79,7 @@ def history(
             value = float("nan")
         if node.type != "int1":  # which was asked, and is no number of the element
             done = _done(provenance, node, lane, value)
-            links.append(HistoryStep(number, node.op, node.line, node.type, value, done))
+            links.append(HistoryStep(number, node.op, node.line, node.type, value, done, lane))
         if node.op == "load":
             if node.tensor == tensor:
                 break
@@ -177,15 +180,37 @@ def line_of_change(
         return None
     if bits is not None and (line := _line_of_cut(run, links, bits)):
         return line
+    if line := _line_of_choice(run, links, right):
+        return line
     known = {*right} if before is None else {*right, before, float(np.round(before))}
     was = [i for i, link in enumerate(links[:-1]) if any(_near(link.value, one, 1e-6) for one in known)]
     if was:
-        return next((link.line for link in links[was[-1] + 1 :] if link.value != links[was[-1]].value), links[-1].line)
-    changed = [later for earlier, later in itertools.pairwise(links) if later.value != earlier.value] or links[-1:]
+        changed = (link for link in links[was[-1] + 1 :] if link.value != links[was[-1]].value)
+        return _line_of_step(run, next(changed, links[-1]))
+    every = [later for earlier, later in itertools.pairwise(links) if later.value != earlier.value] or links[-1:]
     if before is None:  # what changed last, or should have changed what was cut out rightly
-        after = (link.line for link in links[links.index(changed[-1]) + 1 :] if link.op not in CASTS)
-        return next(after, changed[-1].line) if changed[-1].value == bits else changed[-1].line
-    return next((link.line for link in links if _near(link.value, before, 1e-2)), changed[0].line)
+        after = (link for link in links[links.index(every[-1]) + 1 :] if link.op not in CASTS)
+        return _line_of_step(run, next(after, every[-1]) if every[-1].value == bits else every[-1])
+    near = (link for link in links if _near(link.value, before, 1e-2))
+    return _line_of_step(run, next(near, every[0]))
+
+
+def _line_of_choice(run: Run, links: Sequence[HistoryStep], right: Sequence[float]) -> int | None:
+    """Where it was decided to take another number than the right one, which was there."""
+    for node, lane in ((run.tape.nodes[link.node], np.array([link.lane])) for link in links if link.op == "select"):
+        given = [
+            run.provenance.values(i).reshape(-1)[spread(run.tape.nodes[i], node.shape, lane)[0]] for i in node.inputs
+        ]
+        if any(_near(float(given[2 if given[0] else 1]), one, 1e-6) for one in right):
+            return line_computed(run, node.inputs[0])
+    return None
+
+
+def _line_of_step(run: Run, link: HistoryStep) -> int | None:
+    """A step's line; where a constant has a line of its own, and so a name, that line."""
+    node = run.tape.nodes[link.node]
+    constants = (one for one in (_computed(run, i) for i in node.inputs) if not one.inputs and one.size == 1)
+    return next((one.line for one in constants if one.line and one.op not in GIVEN), node.line)
 
 
 def _line_of_distance(run: Run, shift: Node) -> int | None:
@@ -201,6 +226,18 @@ def _line_of_distance(run: Run, shift: Node) -> int | None:
     return shift.line if shared and made.inputs else made.line
 
 
+def _line_of_other_word(run: Run, links: list[HistoryStep], shift: HistoryStep, bits: int) -> int | None:
+    """Where a word was changed, if the same shift would have brought the right bits of the one that was loaded."""
+    node = run.tape.nodes[shift.node]
+    at = spread(run.tape.nodes[node.inputs[1]], node.shape, np.array([shift.lane]))
+    distance = int(run.provenance.values(node.inputs[1]).reshape(-1)[at][0])
+    changed = next((link for link in links[: links.index(shift)] if link.value != links[0].value), None)
+    word = int(links[0].value) if np.isfinite(links[0].value) else 0
+    return (
+        changed.line if changed and node.op != "shl" and 0 <= distance < 32 and word >> distance & 15 == bits else None
+    )
+
+
 def _near(value: float, right: float, room: float) -> bool:
     return abs(value - right) <= room * max(1.0, abs(right))
 
@@ -211,7 +248,9 @@ def _line_of_cut(run: Run, links: list[HistoryStep], bits: int) -> int | None:
     for at, (shift, masked) in enumerate(itertools.pairwise(links)):
         if shift.op in SHIFTS and masked.op == "and" and masked.done.endswith(f"& 15 = {digits(masked.value)}"):
             if masked.value != bits:
-                return _line_of_distance(run, run.tape.nodes[shift.node])
+                return _line_of_other_word(run, links, shift, bits) or _line_of_distance(
+                    run, run.tape.nodes[shift.node]
+                )
             table = next((link for link in links[at + 2 :] if link.op == "gather"), None)
             if table is not None:
                 return line_computed(run, run.tape.nodes[table.node].inputs[0])

@@ -1,4 +1,8 @@
-"""Loops over k: which loop bound, or start of a tile, if corrected, would make the loop cover the right k."""
+"""Which number, were it another one, would let the loops of the programs that share a tile meet each k once.
+
+Where a loop starts, ends and moves to, and where the tiles of its first two iterations begin, is computed again with other values of
+one number at a time, for all these programs together.
+"""
 
 from __future__ import annotations
 
@@ -9,11 +13,12 @@ from dataclasses import dataclass
 import numpy as np
 
 from grader.diagnosis.definition import (
-    GIVEN,
     STEERS,
     behind,
     inside_loop,
     is_brought,
+    is_program_id,
+    made_with,
     numbers_behind,
 )
 from grader.diagnosis.mending import lanes_in
@@ -29,16 +34,14 @@ MOST = 16
 
 @dataclass(frozen=True)
 class Bounds:
-    """The nodes of a loop's first number, its end, and what makes its second number; by how much it moves on, and its line. end: the number
-    that it goes up or down to; stop: of one that goes down to a number that stands there, where it begins. strict: whether it does not go
-    on at its end itself. ranges: whether it is a `for`, so that `step` is what is added."""
+    """The nodes of a loop's first number, of its end and of its second number, or of what is added if it is a range; by how much it moves
+    on, and its line. strict: whether it does not go on at its end itself."""
 
     start: int
-    stop: int
+    end: int
     step: int
     by: int
     line: int
-    end: int
     strict: bool = True
     ranges: bool = False
 
@@ -52,8 +55,8 @@ def bounds(run: Run, program: int, inside: int) -> Bounds | None:
     mine = map(run.tape.nodes.__getitem__, run.tape.programs[program])
     steers = [node for node in mine if node.op in STEERS and node.line in head]
     if steers and steers[0].op == "range":
-        start, stop, step = steers[0].inputs
-        return Bounds(start, stop, step, number_of(run, step), loop.lineno, stop, ranges=True)
+        start, end, step = steers[0].inputs
+        return Bounds(start, end, step, number_of(run, step), loop.lineno, ranges=True)
     return _of_tests(run, [run.tape.nodes[node.inputs[0]] for node in steers[:2]], loop.lineno)
 
 
@@ -66,10 +69,9 @@ def _of_tests(run: Run, tests: Sequence[Node], line: int) -> Bounds | None:
     moves = [pair for pair in pairs if pair[0] not in stays]
     if len(stays) != 1 or len(moves) != 1:
         return None
-    (first, second), end = moves[0], run.tape.nodes[stays[0]]
-    down = end.op not in GIVEN and not end.inputs  # to a number that stands there: how often is what it begins with
+    first, second = moves[0]
     by, strict = number_of(run, second) - number_of(run, first), tests[0].op[-2:] not in ("LE", "GE")
-    return Bounds(first, first if down else end.number, second, by, line, end.number, strict)
+    return Bounds(first, stays[0], second, by, line, strict)
 
 
 def number_of(run: Run, number: int) -> int:
@@ -92,8 +94,8 @@ def line_of_cover(run: Run, parts: Sequence[Products]) -> int | None:
                 replaced = {node.number: _others(number_of(run, node.number), some, depth) for node in site}
                 with contextlib.suppress(Untraceable):
                     met, idle = zip(*(loop.met(replaced, len(some) + 4) for loop in loops), strict=True)
-                    some_each = np.all([one.any(axis=1) for one in met], axis=0)
-                    whole = (np.sum(met, axis=0) == needed).all(axis=1) & some_each
+                    shared = np.all([one.any(axis=1) for one in met[:2]], axis=0)  # not all by the first one
+                    whole = (np.sum(met, axis=0) == needed).all(axis=1) & shared
                     if (whole & (np.sum(idle, axis=0) < run.config.split_k)).any():
                         return site[0].line
     return None
@@ -105,11 +107,12 @@ def _others(own: int, some: Array, depth: int) -> Array:
 
 
 def _right(run: Run, parts: Sequence[Products], loops: Sequence[_Loop]) -> set[int]:
-    """What stores, the length of K, and the number of its tiles are made of."""
+    """What stores are made of, and what the length of K and the number of its tiles are, for all programs."""
     found, tiles = {i for part in parts for i in numbers_behind(run, part.store)}, -(-run.sizes[2] // loops[0].depth)
-    for node in (
-        node for loop in loops for node in loop.made if node.size == 1 and node.inputs and node.type.startswith("int")
-    ):
+    every = [node for loop in loops for node in loop.made]
+    own = {node.number for node in made_with(every, is_program_id)}
+    integers = (node for node in every if node.size == 1 and node.inputs and node.type.startswith("int"))
+    for node in (node for node in integers if node.number not in own):
         if number_of(run, node.number) in (run.sizes[2], tiles, tiles * run.config.split_k):
             found |= {one.number for one in behind(run, node.number)}
     return found
@@ -199,4 +202,4 @@ def right_end(run: Run, products: Products, wrong: Array, e: int) -> set[int]:
     needed = np.unique(products.when[live & ~wrong])
     if found is None or not np.isin(products.when[live], needed).all():
         return set()
-    return {node.number for node in behind(run, found.stop)}
+    return {node.number for node in behind(run, found.end)}

@@ -29,7 +29,7 @@ from grader.diagnosis.relation import Products, Run, Side, index_elements, load_
 from grader.diagnosis.reordering import line_of_exchange, line_of_mixing
 from grader.diagnosis.statements import line_in_block_pointer
 from grader.diagnosis.stores import places_in_output, stores_to_output
-from grader.diagnosis.tape import MOVES, CalledLine, Node
+from grader.diagnosis.tape import MOVES, Node
 
 ENDS = ("LT", "LE", "GT", "GE")
 """Of a comparison's name: what it lets through up to an end."""
@@ -268,6 +268,7 @@ def line_of_mask(run: Run, access: Node, lanes: Array, wrong: Array, right: Cont
     wanted = np.where(wrong, 1 - 2 * held, 0)
     made = mending(run.provenance, mask.number, spread(mask, access.shape, lanes), wanted) if len(lanes) else []
     blamed = [one.node for one in made if one.node.number not in fine and one.node.number not in right]
+    blamed.sort(key=lambda node: node.op == "load")  # which is what the tensor has
     blamed += _tests(nodes, right, compared=not len(lanes))
     at_fault = next((node for node in blamed if node.op not in (*GIVEN, *MOVES) and node.line), access)
     return line_unless_right(run, at_fault, right)
@@ -281,9 +282,7 @@ def line_unless_right(run: Run, node: Node, right: Container[int]) -> int | None
     same = (one for one in run.tape.nodes if one.number in right and one.line == line and node.op in ("load", one.op))
     if all(one.called_line == node.called_line for one in same):
         return line
-    call = CalledLine(line.caller)
-    call.helper = int(line)
-    return call
+    return line.caller
 
 
 def _tests(nodes: Sequence[Node], right: Container[int], *, compared: bool) -> list[Node]:
@@ -325,8 +324,10 @@ def _is_right(run: Run, one: Apart, block: float, wanted: Sequence[Array], begin
         # zeros may be anything's, tiles are addresses, and what is multiplied by one should have become another number
         anything = not some.any() or one.node.op == "tile" or _is_times_one(run, one.node)
         known = [] if anything or not one.node.inputs else [numbers[one.which] for numbers in wanted if len(numbers)]
-        if any(_is_wanted(held, its, even) for its in known):
-            return True
+        if any(
+            _is_wanted(held, its, even) for its in known
+        ):  # and is not meant to be another one of these, in words, say
+            return not any(_is_wanted(held + one.lacking, its, even) for its in known)
         if not np.ptp(held):
             return bool(not multiplied and some[0] and held[0] == block)
         alike = not one.lacking[~some].any() and len(np.unique(one.lacking[some] / held[some])) == 1
@@ -372,16 +373,18 @@ def line_of_operand(
     row, k = np.broadcast_to(products.rows(side)[:, None], use.shape)[use], other.k[use]
     k = k if goes_through(run, products, other) or np.ptp(lacking[use]) else k[:0]
     strides = [run.problem.scalars[name] for name in side.operand.strides]  # else neither is in an address as it is
-    wanted = (row, row * strides[0], k, k // side.operand.unit * strides[1]) if strides else ()
+    words = k // side.operand.unit
+    wanted = (row, row * strides[0], k, words, words * strides[1]) if strides else ()
     return line_of_lack(run, access, lanes, lacking[use], right_numbers(run, products, side) | right, wanted)
 
 
 def _lacks(run: Run, products: Products, side: Side) -> Array:
     """[E, P]: how far an operand's elements lie before those that belong to their products: in the row of Y's, and at the k of their
-    partners where these are of their own rows; UNKNOWN for elements that the tensor does not have."""
+    partners where these are of their own rows; UNKNOWN for elements that the tensor does not have, and where only other partners are."""
     other = products.other(side)
     row = np.broadcast_to(products.rows(side)[:, None], side.row.shape)
     meets = other.live & (other.row == products.rows(other)[:, None])
+    known = meets | ~meets.any()
     k = np.where(meets, other.k + side.k % other.operand.unit, side.k)
     wanted = side.operand.offsets(run.problem, row, k)
-    return np.where((k >= 0) & (k < run.sizes[2]) & (wanted >= 0), wanted - side.offset, UNKNOWN)
+    return np.where(known & (k >= 0) & (k < run.sizes[2]) & (wanted >= 0), wanted - side.offset, UNKNOWN)

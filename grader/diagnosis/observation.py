@@ -66,7 +66,6 @@ class Observation:
     values: float64 [n, 3], rows, k and numbers of the operand, for the catalogue; or n = 0. what, hint: the name of a catalogued
     mistake that does the same, "" for none. grid: of the launch. reached: the lines
     whose addresses are made in this one.
-    helper: of a call that is blamed, as another one of its function is right in this launch, the line in that function.
     hedged: whether it was not tried if another number there would put it right, so that nothing there need be wrong.
     """
 
@@ -82,7 +81,6 @@ class Observation:
     iteration: int | None = None
     case: str = ""
     caller: int | None = None
-    helper: int | None = None
     reached: frozenset[int] = frozenset()
     values: Array = field(default_factory=lambda: np.zeros((0, 3)), hash=False, compare=False)
     mistake: str = ""

@@ -98,7 +98,6 @@ def _shared(run: Run, tiles: TileMap) -> list[Observation]:
         return [Observation("programs", "shared", tiles.store.line, text, "slices that are added, with tl.atomic_add")]
     expected = f"one program for each of the {tiles.count[0]} x {tiles.count[1]} tiles of Y"
     line, tried = _tried_line(run, tiles)
-    text += _rule(run, tiles)
     return [Observation("programs", "shared", line or tiles.store.line, text, expected, hedged=not tried)]
 
 
@@ -234,10 +233,7 @@ def _line_of_home(run: Run) -> tuple[int | None, bool]:
 def _tried_line(run: Run, tiles: TileMap | None) -> tuple[int | None, bool]:
     """Where the number was made that would bring the sums, else the tiles, to where they belong; and whether there is one."""
     home, tried = _line_of_home(run)
-    if home is None and tiles is not None:
-        line = line_of_tile(run, tiles.tiling)
-        return line, line is not None
-    return home, tried
+    return line_of_tile(run, tiles.tiling) if home is None and tiles is not None else (home, tried)
 
 
 def _missing(run: Run, tiles: TileMap | None, unwritten: Array) -> Observation:
@@ -252,8 +248,8 @@ def _missing(run: Run, tiles: TileMap | None, unwritten: Array) -> Observation:
         grid = " x ".join(map(str, run.grid if run.grid[2] > 1 else run.grid[:2]))
         text += f": going by the others, program {owing} would store there, but the grid has only {grid} programs"
     line, tried = _tried_line(run, tiles)
-    if tiles is not None:
-        text += _rule(run, tiles)
+    if line is None and run.tape.programs.keys() - {one.program for one in run.stores}:
+        line = line_of_idle(run)
     if line is None and (store := first_store(run)):
         line = _line_of_ends(run, store, tiles) or store.line
     aspect, hedged = "grid" if owing else "missing", not tried and not owing
@@ -269,43 +265,9 @@ def _line_of_ends(run: Run, store: Node, tiles: TileMap | None) -> int | None:
     first, at = next(iter(run.tape.programs)), store.line or 0
     found = bounds(run, first, at)
     wide = found is not None and found.by > math.prod(run.grid)  # beyond what the other programs begin with
-    if wide or found is None or number_of(run, found.stop) < math.prod(tiles.count) * slices:
-        return None if found is None else run.tape.nodes[found.step if wide else found.stop].line or found.line
+    if wide or found is None or number_of(run, found.end) < math.prod(tiles.count) * slices:
+        return None if found is None else run.tape.nodes[found.step if wide else found.end].line or found.line
     return None
-
-
-def _rule(run: Run, tiles: TileMap) -> str:
-    """By which quotients and remainders of its number a program chooses its tile, where one fits."""
-    single = {program: mine[0] for program, mine in tiles.by_program.items() if len(set(mine)) == 1}
-    if len(single) < 3 or len(single) < math.prod(run.grid):  # what holds of some programs need not be the rule
-        return ""
-    numbers = np.array(sorted(single))
-    words = []
-    for axis in (0, 1):
-        places = np.array([single[int(program)][axis] for program in numbers])
-        words.append(_formula(run, numbers, places))
-    if not all(words):
-        return ""
-    return f" (program p stores row tile {words[0]} and column tile {words[1]}, and Y has {tiles.count[0]} x {tiles.count[1]} tiles)"
-
-
-def _formula(run: Run, programs: Array, places: Array) -> str:
-    """The number of a tile as a function of the program's: a quotient, a remainder, a grid axis or a constant."""
-    if (places == places[0]).all():
-        return f"{places[0]}"
-    _, height, depth = run.grid
-    axes = (programs // (height * depth), programs // depth % height, programs % depth)
-    if height * depth > 1:
-        for number, axis in enumerate(axes):
-            if (axis == places).all():
-                return f"program_id({number})"
-        return ""
-    for size in range(2, int(programs.max()) + 2):
-        if (programs // size == places).all():
-            return f"p // {size}"
-        if (programs % size == places).all():
-            return f"p % {size}"
-    return "p" if (programs == places).all() else ""
 
 
 def tile_map(run: Run) -> TileMap | None:
@@ -400,12 +362,10 @@ def _line_of_stride(run: Run, products: Products, axis: int, lacks: int) -> int 
 
 
 def _reordered(run: Run, products: Products, m: Array, n: Array) -> Observation | None:
-    """Sums that a reshape, or the like, brought to other places of their own tile, along both of its axes if it has both."""
-    amiss, line = np.ones(len(m), dtype=bool), line_of_moved(run, products.store)
-    for found, own, tile in zip((m, n), (products.m, products.n), places_in_output(run, products.store), strict=False):
-        amiss &= (found != own) | (own == own[0]).all()
-        amiss &= bool(np.isin(found, tile).all())
-    if line is None or not amiss.any() or ((m == products.m) & (n == products.n)).all():
+    """Sums that a reshape, or the like, brought to other places of their own tile."""
+    line, tile = line_of_moved(run, products.store), places_in_output(run, products.store)
+    amiss = (m != products.m) | (n != products.n)
+    if line is None or not amiss.any() or not (np.isin(m, tile[0]).all() and np.isin(n, tile[1]).all()):
         return None
     e = int(amiss.argmax())
     text = f"the sum of the products of X[{m[e]}, :] and W[{n[e]}, :] comes to {products.element(e)}"

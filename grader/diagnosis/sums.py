@@ -53,6 +53,9 @@ def check_reset(run: Run, products: Products, stores: Sequence[Node]) -> list[Ob
             text += ", only the last" + (f" {len(reaching)} do" if len(reaching) > 1 else " does")
             began, line = _began(run, products, reaching[0].number), reaching[0].line
             line = began if loops_around(run.text, began or 0)[:1] == loops_around(run.text, line or 0)[:1] else line
+        elif products.flow.doubled:  # in place of what is lost
+            again = min(products.flow.doubled)
+            line = next((node.line for node in run.tape.nodes if node.inputs.count(again) > 1), line)
         elif not reaching:
             text = "the product of X and W reaches no store"
             taken = any(lost[-1].number in node.inputs for node in run.tape.nodes)
@@ -151,13 +154,9 @@ def _began(run: Run, products: Products, term: int) -> int | None:
     return start_of_sum(run, term if adds else min((node for node in added if node > term), default=term))
 
 
-def check_sums(run: Run, products: Products, held: Array, offset: float) -> list[Observation]:
-    """What is added that is no product, and factors that differ from product to product. held: scales in the operands, [E, P]; offset:
-    by how much the right operand is too large, which sums of the left one may make up for; NaN: not known."""
-    return _added(run, products, offset) + _uneven(run, products, held)
-
-
-def _added(run: Run, products: Products, offset: float) -> list[Observation]:
+def check_sums(run: Run, products: Products, offset: float) -> list[Observation]:
+    """What is added that is no product. offset: by how much the right operand is too large, which sums of the left one may make up for;
+    NaN: not known."""
     found = []
     lacking = -offset * sums_of_left(products)
     for addend in products.flow.addends:
@@ -177,39 +176,3 @@ def _added(run: Run, products: Products, offset: float) -> list[Observation]:
             expected = f"{plain(float(lacking[e]))}, which cancels the {plain(offset)} by which each weight is too large in the product"
         found.append(products.seen("sum", "added", addend.line, text, expected))
     return found[:1]
-
-
-def _uneven(run: Run, products: Products, held: Array) -> list[Observation]:
-    """Factors that are not those of the last product, where scales do not change along K."""
-    if run.expected.weight is not None or len(products.flow.terms) < 2:
-        return []
-    live = products.live
-    factor = np.where(live, products.factor * held, np.nan)
-    first, last = int(products.term.min()), int(products.term.max())
-    with np.errstate(all="ignore"):
-        ends = [_middle(factor[:, products.term == number]) for number in (first, last)]
-        ratio = ends[0] / ends[1]
-    known = np.isfinite(ratio)
-    if np.allclose(ratio[known], 1.0, rtol=1e-3):
-        return []
-    e = int(np.flatnonzero(known)[0])
-    terms = products.flow.terms
-    doubled = products.flow.doubled
-    if doubled:
-        at = run.tape.nodes[min(doubled)].line
-        text = f"the first products are counted {plain(float(ratio[e]))} times in the sum for {products.element(e)}"
-        return [products.seen("sum", "doubled", at, text, "once")]
-    line = terms[first].factors[-1].line if terms[first].factors else terms[last].line
-    text = f"for {products.element(e)}, the first products are multiplied by {plain(float(ends[0][e]))}, "
-    text += f"the last ones by {plain(float(ends[1][e]))}"
-    return [products.seen("sum", "uneven", line, text, "one factor for all")]
-
-
-def _middle(values: Array) -> Array:
-    """The median of each row without its NaNs, NaN for a row of nothing else."""
-    if not values.shape[1]:
-        return np.full(len(values), np.nan)
-    ordered = np.sort(values, axis=1)
-    count = np.maximum((~np.isnan(values)).sum(axis=1), 1)
-    middle: Array = ordered[np.arange(len(values)), (count - 1) // 2]
-    return middle

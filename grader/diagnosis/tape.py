@@ -29,11 +29,9 @@ NOTHING = np.zeros(0, dtype=np.int64)
 
 
 class CalledLine(int):
-    """The line of a node, which knows the line that called its function: None for one of the kernel's own. helper: of a call that is
-    blamed, as another one of its function is right, the line in that function."""
+    """The line of a node, which knows the line that called its function: None for one of the kernel's own."""
 
     caller: int | None = None
-    helper: int | None = None
 
 
 def called_line(line: CalledLine | None) -> tuple[int, int | None] | None:

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from grader.diagnosis.definition import address_nodes
+from grader.diagnosis.definition import address_nodes, made_with
 from grader.diagnosis.provenance import FAR, Array, Untraceable
 from grader.diagnosis.replaying import Replay, sites
 from grader.diagnosis.stores import recorded_stores
@@ -49,20 +49,20 @@ class Tiling:
         return found
 
 
-def line_of_tile(run: Run, tiling: Tiling) -> int | None:
-    """The line of that number, of several the one that fewest values of have to be others; None where there is none, or more than address
-    arithmetic is behind the stores."""
+def line_of_tile(run: Run, tiling: Tiling) -> tuple[int | None, bool]:
+    """The line of that number, of several the one that fewest values of have to be others, and whether there is one: else that of the last
+    one that programs share out the tiles by, and None where more than address arithmetic is behind the stores."""
     try:
         replay = _Stores(run, tiling, run.grid)
         tiles = replay.tiles()[0]
         owns = [(site, replay.own(site)) for site in replay.sites]
     except Untraceable:
-        return None
+        return None, False
     stores, need = len(tiles), run.config.split_k
     often = np.bincount(tiles[tiles >= 0], minlength=math.prod(tiling.count))
     bad = (tiles < 0) | (often[tiles] > need)
     if not FEWEST <= stores <= MOST_ASKED // FEWEST or not replay.is_as_recorded(tiles):
-        return None
+        return None, False
     values = np.arange(min(MOST_VALUES, MOST_ASKED // stores, 2 + max(stores, len(often))))[:, None]
     fewest, line = stores, None
 
@@ -71,12 +71,16 @@ def line_of_tile(run: Run, tiling: Tiling) -> int | None:
         rest = np.bincount(right[right >= 0], minlength=len(often))
         return _cover([tried[:, own == one] for one in np.unique(own[bad])], rest, need)
 
-    for site, own in owns:
-        tiles_along = "div" in site[0].op and (own == own[0]).all() and own[0] in tiling.count  # which is right
-        if len(changed := np.unique(own[bad])) < fewest and not tiles_along and mends(site, own):
-            fewest, line = len(changed), site[0].line
-    each = np.arange(stores)  # else the last one that could be another number in each program
-    return line or next((site[0].line for site, own in owns[::-1] if np.ptp(own) and mends(site, each)), None)
+    for counts in (False, True):  # a number of tiles along Y is the right one, if another number would do
+        for site, own in owns if line is None else ():
+            tiles_along = "div" in site[0].op and (own == own[0]).all() and own[0] in tiling.count
+            if len(changed := np.unique(own[bad])) < fewest and tiles_along is counts and mends(site, own):
+                fewest, line = len(changed), site[0].line
+    # else the last one that could be another number in each program
+    each, shared = np.arange(stores), [site for site, _ in owns if site[0].number in replay.of_programs]
+    line = line or next((site[0].line for site in shared[::-1] if mends(site, each)), None)
+    quotients = (site[0].line for site in shared[::-1] if "div" in site[0].op or "rem" in site[0].op)
+    return line or next(quotients, None), line is not None
 
 
 def beyond_grid(run: Run, tiling: Tiling) -> str:
@@ -133,7 +137,8 @@ class _Stores:
         asks = any(node.op == "get_num_programs" for nodes in made for node in nodes)
         if max(map(len, made), default=0) > MOST_NODES or (asks and grid != run.grid):
             raise Untraceable("get_num_programs")
-        self.sites = sites(run, made)
+        self.sites, given = sites(run, made), ("get_program_id", "loop_variable")
+        self.of_programs = {node.number for nodes in made for node in made_with(nodes, lambda node: node.op in given)}
 
     def tiles(self, site: Sequence[Node] = (), values: Array | None = None) -> Array:
         """[values, stores]: the tiles, with other values of a site, [values, 1]."""
