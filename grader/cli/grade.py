@@ -63,7 +63,7 @@ def grade(
     stand_in()
     labs = labs_named(lab)
     _check_folders(json_file, html_file, junit_file)
-    with _whose_fault():
+    with _reported_failures():
         submission = _read(path, labs, all_labs=bool(lab))
         from grader.building import BinaryCache, own_folder
         from grader.pipeline.grading import GradeOptions, with_facts
@@ -144,7 +144,7 @@ def watch(
 
 
 @contextmanager
-def _whose_fault() -> Iterator[None]:
+def _reported_failures() -> Iterator[None]:
     """Ends the command with a sentence where it is stopped, or where the grader fails and not what was handed in."""
     try:
         yield
