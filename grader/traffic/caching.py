@@ -95,7 +95,7 @@ def tiles_of(programs: Sequence[ProgramTraffic]) -> dict[int, tuple[int, int]]:
     return {number: (rows.index(box[0][0]), columns.index(box[1][0])) for number, box in boxes.items()}
 
 
-class Replay:
+class CacheReplay:
     """The accesses of a launch, ready to be sent through L2 in any order.
 
     Sectors that are always used together (those of a tile of X, say) are one piece, so that there is less to keep.

@@ -14,7 +14,7 @@ from grader.labs.problems import make_problem
 from grader.model import Case, Config, KernelBundle, KernelSource, Outcome, Problem, Refusal
 from grader.running.cpu import InterpretOptions, interpret
 from grader.traffic.accesses import Access, parse
-from grader.traffic.caching import AS_LAUNCHED, Cache, Missed, Order, Replay
+from grader.traffic.caching import AS_LAUNCHED, Cache, CacheReplay, Missed, Order
 from grader.traffic.cases import sized_case, tiled_case
 from grader.traffic.coalescing import Coalescing, coalesce
 from grader.traffic.counting import ProgramTraffic, TensorLayout, TensorTraffic, count_programs, count_tensor, layout_of
@@ -56,9 +56,9 @@ class Traffic:
         return sum(tensor.distinct_loaded for tensor in self.tensors.values())
 
     @cached_property
-    def _replay(self) -> Replay:
+    def _replay(self) -> CacheReplay:
         vectors = [layout.name for layout in self.layouts.values() if len(layout.shape) < 2]
-        return Replay(self.accesses, self.programs, vectors)
+        return CacheReplay(self.accesses, self.programs, vectors)
 
     def missed(self, cache: Cache, order: Order = AS_LAUNCHED, repeats: int = 1) -> Missed:
         """What misses in L2 when the programs run in this order and K is `repeats` times as long; see grader.traffic.caching."""

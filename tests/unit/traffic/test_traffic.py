@@ -14,7 +14,7 @@ from grader.labs.problems import make_problem
 from grader.model import Config, Refusal
 from grader.traffic import ORDERS, Cache, Coalescing, Traffic, coalesce, in_order
 from grader.traffic.accesses import AXES, OFF, Access, launch_order, parse
-from grader.traffic.caching import Replay
+from grader.traffic.caching import CacheReplay
 from grader.traffic.cases import tiled_case
 from grader.traffic.counting import ProgramTraffic, Region
 from tests.commands import python
@@ -142,7 +142,7 @@ def _square(order: list[tuple[int, int]], kilobytes: int, resident: int, repeats
     for number, (row, column) in enumerate(order):
         accesses += [_access(1024 * row + 2 * np.arange(512), 2, number), _access(1024 * column + 2 * np.arange(512), 2, number, 1, "w")]
         programs.append(ProgramTraffic(number, (number, 0, 0), Region((((row, row + 1),), ((column, column + 1),)), 1), {}))
-    missed = Replay(accesses, programs).missed(Cache("", resident, kilobytes << 10), repeats=repeats)
+    missed = CacheReplay(accesses, programs).missed(Cache("", resident, kilobytes << 10), repeats=repeats)
     return missed.total >> 10, missed.distinct >> 10
 
 
