@@ -24,11 +24,6 @@ PLACES, ALIGNMENT = 1 << 20, 512
 MOST_APART = 8
 """A tile may take every eighth element: eight numbers lie in a word of four bits each."""
 
-MOST_MOVES = 16
-"""Forms of tiles that are kept of a tensor."""
-
-Moves = tuple[dict[int, np.ndarray], list[np.ndarray]]
-
 
 @dataclass(eq=False)
 class Area:
@@ -41,8 +36,7 @@ class Area:
     of an output, how many atomics brought an element anything but zero. `reader`: of an output, one more than the program that loaded
     what nobody had written yet (-SEVERAL: several did), and `read_at` where. `apart`: by how much the numbers that several brought to an
     element differ, where rounding may explain it. `lanes`: of an output, by which lane of what tile an element was stored to last, and
-    after how many barriers; `readers`: the same of the last load. `moves`: what `along_axes` found out of tiles of a form, wherever they
-    begin.
+    after how many barriers; `readers`: the same of the last load.
     """
 
     buffer: np.ndarray
@@ -71,7 +65,6 @@ class Area:
             self.offset, self.offset + 1 + sum((n - 1) * s for n, s in zip(self.shape, self.strides, strict=True))
         )
         self.dense = bool(self.valid[self.hull.start : self.hull.stop].all())
-        self.moves: dict[tuple[tuple[int, ...], bytes], Moves | None] = {}
         self.arrived = zlib.crc32(self.buffer)
         self.number = self.base = self.first = self.low = self.high = self.shift = 0
 
@@ -141,12 +134,7 @@ def along_axes(offsets: np.ndarray, area: Area) -> list[np.ndarray] | None:
     """
     corners = offsets.reshape(len(offsets), -1)[:, 0]
     apart = offsets[0] - corners[0]
-    key = (apart.shape, apart.tobytes())
-    if key not in area.moves:
-        if len(area.moves) >= MOST_MOVES:
-            area.moves.clear()
-        area.moves[key] = _moves(apart, area)
-    found = area.moves[key]
+    found = _moves(apart, area)
     if found is None:
         return None
     moves, blockwise = found
@@ -162,7 +150,7 @@ def along_axes(offsets: np.ndarray, area: Area) -> list[np.ndarray] | None:
     return along
 
 
-def _moves(apart: np.ndarray, area: Area) -> Moves | None:
+def _moves(apart: np.ndarray, area: Area) -> tuple[dict[int, np.ndarray], list[np.ndarray]] | None:
     """By how many elements of which dimension each lane lies apart from the first one, and along which axes by blocks of several; None as
     for `along_axes`."""
     moves: dict[int, np.ndarray] = {}

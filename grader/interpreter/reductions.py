@@ -85,30 +85,29 @@ def reduced(inputs: list[Any], axis: int | None, combine_fn: Any, keep_dims: boo
     return tuple(_tensor(result, dtype) for result, dtype in zip(results, dtypes, strict=True))
 
 
+EXTREMES: dict[Any, Callable[..., Any]] = {
+    tl.standard._elementwise_max: np.max, tl.standard._argmax_combine_tie_break_left: np.argmax,
+    tl.standard._elementwise_min: np.min, tl.standard._argmin_combine_tie_break_left: np.argmin,
+}  # fmt: skip
+SUMS: dict[Any, Callable[..., Any]] = {tl.standard._sum_combine: np.cumsum, tl.standard._prod_combine: np.cumprod}
+"""In a scan."""
+
+
 def _known_reduction(combine: Any, arrays: list[np.ndarray], dtypes: list[Any], axis: int) -> list[np.ndarray] | None:
     """Sums, extremes and their places by NumPy, where NumPy does the same."""
-    array, dtype = arrays[0], dtypes[0]
-    standard = tl.standard
-    if is_packed(dtype):
+    array, find = arrays[0], EXTREMES.get(combine)
+    if is_packed(dtypes[0]):
         return None
-    if combine is standard._sum_combine and array.dtype != np.float16 and array.dtype != np.bool_:
+    if combine is tl.standard._sum_combine and array.dtype != np.float16 and array.dtype != np.bool_:
         return [np.sum(array, axis=axis, dtype=array.dtype)]
-    if array.dtype.kind == "f" and anywhere(np.isnan(array)):  # which are left out of extremes
+    floats = array.dtype.kind == "f"
+    if find is None or (floats and anywhere(np.isnan(array))):  # which are left out of extremes
         return None
-    for extreme, find in ((standard._elementwise_max, np.max), (standard._elementwise_min, np.min)):
-        if combine is extreme:
-            found = find(array, axis=axis)
-            # of zeros NumPy takes any, whatever its sign
-            zeros = (found == 0) if array.dtype.kind == "f" else np.False_
-            return None if anywhere(zeros) else [found]
-    if len(arrays) == 2 and combine in (
-        standard._argmax_combine_tie_break_left,
-        standard._argmin_combine_tie_break_left,
-    ):
-        find = np.argmax if combine is standard._argmax_combine_tie_break_left else np.argmin
-        places = np.expand_dims(find(array, axis=axis), axis)
+    found = find(array, axis=axis)
+    if len(arrays) == 2:
+        places = np.expand_dims(found, axis)
         return [np.take_along_axis(part, places, axis).squeeze(axis) for part in arrays]
-    return None
+    return None if floats and anywhere(found == 0) else [found]  # of zeros NumPy takes any, whatever its sign
 
 
 ANY_ORDER = frozenset(
@@ -160,21 +159,14 @@ def scanned(inputs: list[Any], axis: int, combine_fn: Any, reverse: bool) -> tup
     parts = [np.moveaxis(tensor.handle.data, axis, 0) for tensor in inputs]
     if reverse:
         parts = [part[::-1] for part in parts]
-    known = None if is_packed(dtypes[0]) else _known_scan(combine_fn, parts[0])
-    results = [known] if known is not None else _walk(combine_fn, parts, dtypes)
+    kind, function = parts[0].dtype, SUMS.get(combine_fn)
+    if function and not is_packed(dtypes[0]) and (kind.kind in "iu" or kind in (np.float32, np.float64)):
+        results = [function(parts[0], axis=0, dtype=kind)]
+    else:
+        results = _walk(combine_fn, parts, dtypes)
     if reverse:
         results = [result[::-1] for result in results]
     return tuple(_tensor(np.moveaxis(r, 0, axis), dtype) for r, dtype in zip(results, dtypes, strict=True))
-
-
-def _known_scan(combine: Any, part: np.ndarray) -> np.ndarray | None:
-    functions: dict[Any, Callable[..., np.ndarray]] = {
-        tl.standard._sum_combine: np.cumsum,
-        tl.standard._prod_combine: np.cumprod,
-    }
-    function = functions.get(combine)
-    plainly = part.dtype.kind in "iu" or part.dtype in (np.float32, np.float64)
-    return function(part, axis=0, dtype=part.dtype) if function is not None and plainly else None
 
 
 def _walk(combine: Any, parts: list[np.ndarray], dtypes: list[Any]) -> list[np.ndarray]:

@@ -20,6 +20,8 @@ import triton.language as tl
 from grader.interpreter import number_formats, orders, reductions
 from grader.interpreter.per_program import PerProgram
 from grader.interpreter import launching
+from grader.interpreter.host_builder import METHODS
+from grader.interpreter.libdevice_on_host import FLOAT
 from triton.runtime.interpreter import TensorHandle
 
 def tile(data, dtype):
@@ -73,12 +75,31 @@ for known in reductions.ANY_ORDER:
     reductions.reduced([tile(np.arange(8, dtype=np.int32), tl.int32)] * count, 0, known, False)
     assert not orders.Orders.met, known
 assert all(sorted(orders.another(n)) == list(range(n)) and (orders.another(n) != np.arange(n)).all() for n in (2, 3, 4, 16, 100))
-def rounded(function, *numbers):
+highest, hole = tl.standard._elementwise_max, rng.standard_normal((3, 8)).astype(np.float32)
+hole[1, 2] = np.nan
+both = reductions.reduced([tile(PerProgram(hole), tl.float32)], 0, highest, False)[0].handle.data.stack
+each_alone = [reductions.reduced([tile(one, tl.float32)], 0, highest, False)[0].handle.data for one in hole]
+assert np.array_equal(both.reshape(-1), np.concatenate(each_alone), equal_nan=True), (both, each_alone)
+
+def cancels(chosen):
     orders.Orders.begin("", None)
-    first = orders.approximated(function)(*numbers)
+    x, y = (TensorHandle(np.full(8, number, np.float32), tl.float32) for number in (0.1, 0.3))
+    product = METHODS["create_fmul"](None, x, y)
+    back = TensorHandle(-product.data, tl.float32)
+    if chosen is not None:
+        product = METHODS["create_select"](None, TensorHandle(np.full(8, chosen), tl.int1), product, TensorHandle(-back.data, tl.float32))
+    assert not METHODS["create_fadd"](None, product, back).data.any()
+    return bool(orders.Orders.met)
+
+def rounded(function, *numbers):
+    return approximated(orders.approximated(function), *numbers)
+
+def approximated(function, *numbers):
+    orders.Orders.begin("", None)
+    first = function(*numbers)
     open_ = bool(orders.Orders.met)
     orders.Orders.begin("", 3)
-    other = orders.approximated(function)(*numbers)
+    other = function(*numbers)
     return open_, int(np.abs(other.view(f"i{{other.itemsize}}") - first.view(f"i{{first.itemsize}}")).max())
 
 whole = np.arange(-64, 64).astype(np.float32)
@@ -93,11 +114,13 @@ quotients = {{
     "tenths": rounded(np.divide, whole * each(0.1), each(0.1)),
     "two by 49": rounded(np.divide, each(0.5), each(12.25)), "cube root": rounded(np.cbrt, (8 * whole + 3) ** 3),
     "halves": rounded(np.divide, (3 * whole).astype(np.float16), np.full(128, 3, dtype=np.float16)),
+    "three squared": approximated(FLOAT["pow"], each(3), each(2)), "powers of two": approximated(FLOAT["pow"], each(2), whole),
     "programs": rounded(lambda x, y: (x / y).stack, PerProgram(whole[:, None]), PerProgram(each(3)[:, None])),
 }}
 differ = {{key: sum(values) / len(values) for key, values in differ.items()}}
 kinds = [orders.ELEMENTS, orders.COMBINING, orders.PACKS, orders.BITS, orders.LAST_BIT, orders.FUSED, orders.PROMISED]
-print(json.dumps({{"differ": differ, "quotients": quotients, "kinds": kinds}}))
+cancelled = [cancels(chosen) for chosen in (None, True, False)]
+print(json.dumps({{"differ": differ, "quotients": quotients, "kinds": kinds, "cancelled": cancelled}}))
 """
 
 
@@ -135,10 +158,15 @@ def test_what_is_not_shows(differ):
 
 def test_quotients_and_roots_of_whole_numbers_are_off_in_the_last_bit(seen):
     """As a GPU's are: where floor or a conversion would show it, and the reciprocal is not that of a power of two."""
-    open_ones = {"by 41", "one by 49", "root", "programs", "three quarters", "tenths", "two by 49", "cube root"}
+    open_ones = {"by 41", "one by 49", "root", "programs", "three quarters", "tenths", "two by 49", "cube root", "three squared"}
     for name, (is_open, off) in seen["quotients"].items():
         assert (is_open, off in (1, 2)) == (name in open_ones, name in open_ones), name
         assert is_open or not off, name
+
+
+def test_a_product_that_cancels_is_noted_where_it_is_chosen(seen):
+    """By itself, and through tl.where; not where that has chosen another value."""
+    assert seen["cancelled"] == [True, True, False]
 
 
 def test_every_order_has_a_sentence_with_its_lines(seen):
