@@ -2,9 +2,10 @@
 
 The compiler may lay a tile's elements out anew (`tl.view`), and a GPU combines those of a reduction or scan in an order of its own. The
 interpreter takes one order; a right kernel does not care, so a launch that met an open one is interpreted again in another. A Hopper keeps
-the sums of a product of fp8 values in some 14 bits; the interpreter keeps all. A quotient or root in fp32 is off by up to two units in
-the last place; the interpreter rounds it to the nearest number, which is exact where whole numbers divide each other. A GPU adds a
-product to a sum unrounded; the interpreter rounds it. Lanes past the end of a tensor need not keep a promise, and the compiler goes by it.
+the sums of a product of fp8 values in some 14 bits; the interpreter keeps all. A quotient, root or power in fp32 is off by up to two
+units in the last place; the interpreter rounds it to the nearest number, which is exact where whole numbers divide each other. A GPU adds
+a product to a sum unrounded; the interpreter rounds it. Lanes past the end of a tensor need not keep a promise, and the compiler goes by
+it.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ from grader.interpreter.per_program import anywhere
 ELEMENTS, COMBINING, PACKS, BITS = "elements", "combining", "packs", "bits"
 LAST_BIT, FUSED, PROMISED = "last bit", "fused", "promised"
 """What is open: where the elements of a tile are, in which order a function combines them, which ones it is given together, in how
-many bits fp8 products are summed, the last bit of an fp32 quotient or root that may be a whole number, what is left where a product
+many bits fp8 products are summed, the last bit of an fp32 quotient, root or power that may be a whole number, what is left where a product
 cancels, or what lanes hold that were promised to be neighbours."""
 
 
