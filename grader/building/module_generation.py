@@ -17,7 +17,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from functools import cache
 from typing import Any
 
-from grader.building.reports import Constant, ConstexprReport, FunctionReport, Named, Report, TritonObject, TupleReport
+from grader.building.reports import Constant, ConstexprReport, FunctionReport, Report, Symbol, TritonObject, TupleReport
 from grader.building.resolving import BUILTINS, Refused, Resolver, language, permitted, permitted_module
 from grader.compile_errors.excerpt import Span, paragraph
 from grader.compile_errors.matchers import called
@@ -132,7 +132,7 @@ class _Generator:
             if report != TritonObject("triton.language.core", CONSTEXPR):
                 raise self._fault(name, "`constexpr` is not Triton's here; restore the name")
             return f"from triton.language import {CONSTEXPR}", language().constexpr
-        kind = report.kind if isinstance(report, Named) else ""
+        kind = report.kind if isinstance(report, Symbol) else ""
         if kind == "module":
             module = permitted_module(report.name)
             if module is None:
@@ -147,7 +147,7 @@ class _Generator:
             return f"from {report.module} import {report.name} as {name}", thing
         if kind == "builtin" and report.name in BUILTINS:
             return f"{name} = {report.name}", report.name
-        if report == Named("other", "function"):
+        if report == Symbol("other", "function"):
             raise NotGenerated(self._plain_function(name))
         try:
             return f"{name} = {_literal(report)}", None
@@ -309,7 +309,7 @@ def _literal(report: Report) -> str:
         return _float(value) if isinstance(value, float) else repr(value)
     if isinstance(report, ConstexprReport):
         return f"constexpr({_literal(report.value)})"
-    if isinstance(report, Named) and report.kind == "dtype" and report.name in dtypes():
+    if isinstance(report, Symbol) and report.kind == "dtype" and report.name in dtypes():
         return f"__{dtypes()[report.name]}"
     if isinstance(report, TupleReport):
         parts = [_literal(part) for part in report.parts]
@@ -327,7 +327,7 @@ def shown(report: Report) -> str:
     try:
         return _literal(report)
     except ValueError:
-        kind = report.kind if isinstance(report, Named) else ""
+        kind = report.kind if isinstance(report, Symbol) else ""
         own = {"module": "a module", "builtin": "a Python builtin", "other": f"a {getattr(report, 'name', '')}"}
         return "a function of Triton's" if isinstance(report, TritonObject) else own.get(kind, "no constant")
 

@@ -34,7 +34,7 @@ class ConstexprReport:
 
 
 @dataclass(frozen=True)
-class Named:
+class Symbol:
     """What is told by its name: a dtype of Triton's, a module, a Python builtin; "other": what no kernel can use, by its type's."""
 
     kind: Literal["dtype", "module", "builtin", "other"]
@@ -63,7 +63,7 @@ class FunctionReport:
     defaults: Mapping[str, Report] = field(default_factory=dict)
 
 
-Report = Constant | ConstexprReport | TupleReport | Named | TritonObject | FunctionReport
+Report = Constant | ConstexprReport | TupleReport | Symbol | TritonObject | FunctionReport
 
 
 def parse_names(data: Any) -> dict[str, Report]:
@@ -87,14 +87,14 @@ def parse(data: Any, depth: int = 0) -> Report:
         return TupleReport(tuple(parse(part, depth + 1) for part in data["tuple"][:64]))
     if "object" in data and isinstance(data["object"], list) and len(data["object"]) == 2:
         module, name = data["object"]
-        return TritonObject(_path(module), _name(name)) if module else Named("other", "function")
+        return TritonObject(_path(module), _name(name)) if module else Symbol("other", "function")
     if "function" in data:
         return _function(data, depth)
     if "module" in data:
-        return Named("module", _path(data["module"]))
+        return Symbol("module", _path(data["module"]))
     for kind in ("dtype", "builtin", "other"):
         if kind in data:
-            return Named(kind, _name(data[kind]))
+            return Symbol(kind, _name(data[kind]))
     raise ValueError("a report of no known kind")
 
 

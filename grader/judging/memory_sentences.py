@@ -63,7 +63,7 @@ def sentences(
         count = len(set(cases))
         where = f"in `{cases[0]}`" + (f" and {count - 1} more" if count > 1 else "")
         why = (stray or {}).get(finding.line or 0, "")
-        said = _Access(kernel, source, problems[cases[0]], finding, why, right=right).sentence(function)
+        said = _AccessSentence(kernel, source, problems[cases[0]], finding, why, right=right).sentence(function)
         texts.append(f"{said} ({where})")
     return tuple(texts)
 
@@ -124,7 +124,7 @@ def _indices(kernel: Launchable) -> list[str]:
     return [p.name for p in kernel.parameters if p.type == "*i32" and len(p.sizes) == 1]
 
 
-class _Access:
+class _AccessSentence:
     """A finding, and what its sentence is made of. problem: of the case in which it was made; stray, right: as for `sentences`.
 
     masked: whether the access has a mask, which lets through what is wrong. limit: the size of the tensor along the dimension whose end

@@ -15,7 +15,7 @@ import pytest
 from grader.building import BuildOptions, describe, read_by_triton
 from grader.building.describing import MAX_MESSAGES
 from grader.building.module_generation import NotGenerated, generated_module, referred_names
-from grader.building.reports import Constant, ConstexprReport, FunctionReport, Named, TritonObject, parse, parse_names
+from grader.building.reports import Constant, ConstexprReport, FunctionReport, Symbol, TritonObject, parse, parse_names
 from grader.building.resolving import MODULES, permitted
 from grader.compile_errors.names import OF_TRITON
 from grader.compile_errors.names import attribute as told_of
@@ -286,7 +286,7 @@ def kernel_reports(module: str) -> FunctionReport:
 
 def test_the_made_module_holds_the_text_and_ours():
     kernel = source(BASE)
-    made = generated_module(kernel, kernel_reports(BASE), {"tl": Named("module", "triton.language")})
+    made = generated_module(kernel, kernel_reports(BASE), {"tl": Symbol("module", "triton.language")})
     body = BASE[BASE.index(FIRST) :].rstrip("\n").split("\n")
     assert [line for line in body if line.strip() and not line.strip().startswith("#")] == [
         line for line in made.text.split("\n")[5:] if line.strip() and not line.strip().startswith("#")
@@ -304,12 +304,12 @@ def test_names_are_found_in_functions_only():
 
 @pytest.mark.parametrize(
     "report",
-    [TritonObject("os", "system"), TritonObject("triton.runtime.jit", "JITFunction"), Named("module", "sys"), Named("other", "dict")],
+    [TritonObject("os", "system"), TritonObject("triton.runtime.jit", "JITFunction"), Symbol("module", "sys"), Symbol("other", "dict")],
 )
 def test_what_is_no_part_of_the_language_cannot_be_bound(report):
     module = BASE.replace(FIRST, FIRST + "    door = NAME\n")
     with pytest.raises(NotGenerated, match=r"`NAME`|module"):
-        generated_module(source(module), kernel_reports(module), {"tl": Named("module", "triton.language"), "NAME": report})
+        generated_module(source(module), kernel_reports(module), {"tl": Symbol("module", "triton.language"), "NAME": report})
 
 
 @pytest.mark.parametrize("name", ["cdiv", "next_power_of_2"])
