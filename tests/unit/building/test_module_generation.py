@@ -303,8 +303,8 @@ def test_names_are_found_in_functions_only():
 
 
 @pytest.mark.parametrize(
-    "report", [TritonObject("os", "system"), TritonObject("triton.runtime.jit", "JITFunction"), Symbol("module", "sys"),
-     Symbol("other", "dict")]
+    "report",
+    [TritonObject("os", "system"), TritonObject("triton.runtime.jit", "JITFunction"), Symbol("module", "sys"), Symbol("other", "dict")],
 )
 def test_what_is_no_part_of_the_language_cannot_be_bound(report):
     module = BASE.replace(FIRST, FIRST + "    door = NAME\n")
