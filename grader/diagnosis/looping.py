@@ -24,7 +24,7 @@ from grader.diagnosis.definition import (
 from grader.diagnosis.mending import lanes_in
 from grader.diagnosis.provenance import Array, Untraceable, spread
 from grader.diagnosis.relation import Products, Run, Side, load_of, needed_of
-from grader.diagnosis.replaying import Replay, sites
+from grader.diagnosis.replaying import Recomputed, sites
 from grader.diagnosis.statements import loop_around
 from grader.diagnosis.tape import Node
 
@@ -181,7 +181,7 @@ class _Loop:
 
     def met(self, replaced: Mapping[int, Array], values: int) -> tuple[Array, Array]:
         """int [values, K]: how often each k is met, -1 where the operands do not; [values]: the iterations that meet none."""
-        replay, K, found = Replay(self.run, self.ids, replaced), self.run.sizes[2], self.found
+        replay, K, found = Recomputed(self.run, self.ids, replaced), self.run.sizes[2], self.found
         start, end, step = (replay.of(i)[:, 0] + np.zeros(values, int) for i in (found.start, found.end, found.step))
         by = step if found.ranges else step - start
         known, by = by != 0, np.where(by == 0, 1, by)
@@ -197,7 +197,7 @@ class _Loop:
         return np.where(known[:, None], counts, -1), (made & (begin < 0)).sum(axis=1)
 
     def _begins_at(
-        self, replay: Replay, side: Side, both: Sequence[tuple[int, int, int] | None], made: Array, by: Array
+        self, replay: Recomputed, side: Side, both: Sequence[tuple[int, int, int] | None], made: Array, by: Array
     ) -> Array:
         """int [values, iterations]: where each tile begins along k; -1 where it lies elsewhere, or where no iteration is made. by: how far
         the loop's variable moves, which a single tile goes by."""
