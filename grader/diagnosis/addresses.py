@@ -279,7 +279,9 @@ def _other_row(walk: _Walk, wrong: Array) -> Observation:
         else:
             found = bounds(run, products.program, inside_loop(run, products))
             end = found and run.tape.nodes[found.end if side.row[e, p] > own[e] else found.start]
-            line = line_of_cover(run, [products]) or (end and end.line) or line
+            line = (
+                line_of_cover(run, [products]) or (found and end and (end.line if found.strict else found.line)) or line
+            )
     text = f"for {products.element(e)}, {element(run, side, e, p)} is multiplied"
     expected = f"row {own[e]} of {side.operand.letter}"
     return products.seen("rows", f"{walk.name} place", line, text, expected, p=p)
@@ -329,3 +331,17 @@ def _step_apart(walks: list[_Walk]) -> Observation | None:
     text += f", and k of {other} by {max(steps)}"
     line = behind.line_of_step(max(steps) // unit * behind.strides[1]) or access.line
     return behind.observation("k", "step", line, text, "the same for both", min(steps))
+
+
+def check_steps(run: Run, products: Products) -> list[Observation]:
+    """Of operands that meet at the same k, and not at every k once: those that move by something else than a tile, to or fro."""
+    found, live = [], products.live
+    for walk in (_Walk(run, products, name) for name in ("left", "right")):
+        if (
+            live.any()
+            and walk.found
+            and walk.amiss == ["step"]
+            and walk.found.step != -walk.found.depth * walk.strides[1]
+        ):
+            found += [replace(one, expected="each k once") for one in walk.observed(live, "k")]
+    return found

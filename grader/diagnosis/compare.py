@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterator
 
 import numpy as np
 
-from grader.diagnosis.addresses import check_k, check_rows
+from grader.diagnosis.addresses import check_k, check_rows, check_steps
 from grader.diagnosis.counts import check_counts, check_masks, meets_again
 from grader.diagnosis.observation import Observation, first_of_each
 from grader.diagnosis.precision import adds_up, check_precision, check_roundings
@@ -111,7 +111,8 @@ def _places(run: Run, stores: list[Node], everything: Products) -> tuple[list[Ob
         return found, meant
     whole = everything.program != run.cut_off and (len(stores) == 1 or all(store.op == "store" for store in stores))
     whole = whole and run.config.split_k == 1 and _is_alone(run, everything)
-    return check_counts(run, [everything]) if placed and whole else [], meant
+    counted = check_counts(run, [everything]) if placed and whole else []
+    return (check_steps(run, everything) or counted) if counted else [], meant
 
 
 def _is_alone(run: Run, products: Products) -> bool:

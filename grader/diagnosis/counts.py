@@ -80,13 +80,11 @@ def _together(run: Run, parts: Sequence[Products]) -> str:
 
 
 def _line(run: Run, parts: Sequence[Products], amiss: Array) -> tuple[int | None, bool]:
-    """Where the number was made that would let the loops over k meet each once, were it another one; else the condition of a multiplication
-    that was never made, or the innermost loop. And whether that was not tried."""
+    """The condition of a multiplication that was never made; else where the number was made that would let the loops over k meet each once,
+    were it another one; else the innermost loop. And whether that was not tried."""
     one, inside = parts[0], inside_loop(run, parts[0])
     outer = {loop.lineno for loop in loops_around(run.text, one.store.line or 0)}
     loops = [loop.lineno for loop in loops_around(run.text, inside) if loop.lineno not in outer]
-    if line := line_of_cover(run, parts):
-        return line, False
     if not np.isin(amiss, np.concatenate([part.left.k[part.live] for part in parts])).any():
         loaded = _loaded(run, one, amiss)  # so that it is not the loop that ends elsewhere
         found = (
@@ -94,6 +92,8 @@ def _line(run: Run, parts: Sequence[Products], amiss: Array) -> tuple[int | None
         )
         if found is not None:
             return found, True
+    if line := line_of_cover(run, parts):
+        return line, False
     return next(iter(loops), one.store.line), True
 
 

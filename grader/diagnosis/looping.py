@@ -24,7 +24,7 @@ from grader.diagnosis.definition import (
 from grader.diagnosis.mending import lanes_in
 from grader.diagnosis.provenance import Array, Untraceable, spread
 from grader.diagnosis.relation import Products, Run, Side, load_of, needed_of
-from grader.diagnosis.replaying import Replay, sites
+from grader.diagnosis.replaying import Recomputed, sites
 from grader.diagnosis.statements import loop_around
 from grader.diagnosis.tape import Node
 
@@ -89,16 +89,36 @@ def line_of_cover(run: Run, parts: Sequence[Products]) -> int | None:
         steps = {1, depth, -(-depth // 8), *(loop.found.by for loop in loops)}
         some = np.array(sorted({step * times for step in steps for times in range(-MOST, MOST + 1)}))[:, None]
         right = _right(run, parts, loops)
-        for site in sites(run, [loop.made for loop in loops]):
-            if site[0].op != "load" and right.isdisjoint(node.number for node in site):
+        every = [site for site in sites(run, [loop.made for loop in loops]) if site[0].op != "load"]
+        every = [site for site in every if right.isdisjoint(node.number for node in site)]
+        for alike in (True, False) if len(loops) > 1 else (True,):
+            apart = made_with(loops[-1].made, is_program_id)  # what alone is another number in each program
+            for site in (site for site in every if alike or site[-1] in apart):
                 replaced = {node.number: _others(number_of(run, node.number), some, depth) for node in site}
                 with contextlib.suppress(Untraceable):
                     met, idle = zip(*(loop.met(replaced, len(some) + 4) for loop in loops), strict=True)
-                    shared = np.all([one.any(axis=1) for one in met[:2]], axis=0)  # not all by the first one
-                    whole = (np.sum(met, axis=0) == needed).all(axis=1) & shared
-                    if (whole & (np.sum(idle, axis=0) < run.config.split_k)).any():
+                    few = np.sum(idle, axis=0) < run.config.split_k
+                    if _is_whole(met, few, needed) if alike else _can_be_whole(met, needed):
                         return site[0].line
     return None
+
+
+def _is_whole(met: Sequence[Array], few: Array, needed: Array) -> bool:
+    """Whether one value lets all programs meet each k once. met: [values, K] of each. few: [values], whether few iterations meet none."""
+    shared = np.all([one.any(axis=1) for one in met[:2]], axis=0)  # not all by the first one
+    return bool(((np.sum(met, axis=0) == needed).all(axis=1) & shared & few).any())
+
+
+def _can_be_whole(met: Sequence[Array], needed: Array) -> bool:
+    """Whether a value of its own for each program would, so that each goes on where those before it end."""
+    so_far = np.zeros(len(needed), int)
+    for each in met:
+        begin = np.flatnonzero(needed > so_far)[:1]
+        fits = [one for one in each if one[begin].all() and (one >= 0).all() and (so_far + one <= needed).all()]
+        if not fits:
+            return False
+        so_far = so_far + max(fits, key=lambda one: int(one.sum()))
+    return bool((so_far == needed).all())
 
 
 def _others(own: int, some: Array, depth: int) -> Array:
@@ -161,7 +181,7 @@ class _Loop:
 
     def met(self, replaced: Mapping[int, Array], values: int) -> tuple[Array, Array]:
         """int [values, K]: how often each k is met, -1 where the operands do not; [values]: the iterations that meet none."""
-        replay, K, found = Replay(self.run, self.ids, replaced), self.run.sizes[2], self.found
+        replay, K, found = Recomputed(self.run, self.ids, replaced), self.run.sizes[2], self.found
         start, end, step = (replay.of(i)[:, 0] + np.zeros(values, int) for i in (found.start, found.end, found.step))
         by = step if found.ranges else step - start
         known, by = by != 0, np.where(by == 0, 1, by)
@@ -177,7 +197,7 @@ class _Loop:
         return np.where(known[:, None], counts, -1), (made & (begin < 0)).sum(axis=1)
 
     def _begins_at(
-        self, replay: Replay, side: Side, both: Sequence[tuple[int, int, int] | None], made: Array, by: Array
+        self, replay: Recomputed, side: Side, both: Sequence[tuple[int, int, int] | None], made: Array, by: Array
     ) -> Array:
         """int [values, iterations]: where each tile begins along k; -1 where it lies elsewhere, or where no iteration is made. by: how far
         the loop's variable moves, which a single tile goes by."""

@@ -223,17 +223,23 @@ def _slices_go_through(run: Run, products: Products, side: Side) -> bool:
 
 
 def line_of_lack(
-    run: Run, access: Node, lanes: Array, lacking: Array, right: Container[int], wanted: Sequence[Array] = ()
+    run: Run,
+    access: Node,
+    lanes: Array,
+    lacking: Array,
+    right: Container[int],
+    wanted: Sequence[Array] = (),
+    words: Array | None = None,
 ) -> int | None:
     """Where the first number was made that could alone give some lanes of an access what their addresses lack, and that nothing right is
     made of; the access where there is none. Where all lanes lack the same, that is nothing that differs from lane to lane alone. wanted:
-    numbers that belong there, and what holds them is right."""
+    numbers that belong there, and what holds them is right, unless it should be what is in words."""
     made = mending(run.provenance, access.inputs[0 if access.op == "load" else 1], lanes, lacking)
     begins = made_with(address_nodes(run, access), lambda node: node.op in GIVEN[2:] or is_brought(node))
     block = int((access.offsets.reshape(-1)[lanes] + lacking).min()) / access.size if len(lanes) else 0.0
     fine = {node.number for node in address_nodes(run, access) if node.op in GIVEN or node.number in right}
     for one in made:
-        if _is_right(run, one, block, wanted, one.node in begins):
+        if _is_right(run, one, block, wanted, one.node in begins, words):
             fine |= {node.number for node in behind(run, one.node.number)}
     for node in (one.node for one in made):
         if node.op in (*MOVES, "addptr") and fine.issuperset(node.inputs):  # and so made of what is right alone
@@ -312,7 +318,7 @@ def line_of_operands_mask(
     return line_of_mask(run, access, none if lanes is None else lanes, none if lanes is None else wrong[use], right)
 
 
-def _is_right(run: Run, one: Apart, block: float, wanted: Sequence[Array], begins: bool) -> bool:
+def _is_right(run: Run, one: Apart, block: float, wanted: Sequence[Array], begins: bool, words: Array | None) -> bool:
     """Whether numbers are those that are wanted, the lanes of a tile as such, or would all have to be the same number of times as large;
     of one number for all: whether it is the tile's own, by which tiles lie one after the other."""
     if "ptr" in one.node.type or "pointer" in one.node.type:
@@ -327,7 +333,7 @@ def _is_right(run: Run, one: Apart, block: float, wanted: Sequence[Array], begin
         if any(
             _is_wanted(held, its, even) for its in known
         ):  # and is not meant to be another one of these, in words, say
-            return not any(_is_wanted(held + one.lacking, its, even) for its in known)
+            return words is None or not _is_wanted(held + one.lacking, words[one.which], even)
         if not np.ptp(held):
             return bool(not multiplied and some[0] and held[0] == block)
         alike = not one.lacking[~some].any() and len(np.unique(one.lacking[some] / held[some])) == 1
@@ -374,8 +380,9 @@ def line_of_operand(
     k = k if goes_through(run, products, other) or np.ptp(lacking[use]) else k[:0]
     strides = [run.problem.scalars[name] for name in side.operand.strides]  # else neither is in an address as it is
     words = k // side.operand.unit
-    wanted = (row, row * strides[0], k, words, words * strides[1]) if strides else ()
-    return line_of_lack(run, access, lanes, lacking[use], right_numbers(run, products, side) | right, wanted)
+    wanted = (row, row * strides[0], k, words * strides[1]) if strides else ()
+    counted = words if strides and len(k) and side.operand.unit > 1 else None
+    return line_of_lack(run, access, lanes, lacking[use], right_numbers(run, products, side) | right, wanted, counted)
 
 
 def _lacks(run: Run, products: Products, side: Side) -> Array:

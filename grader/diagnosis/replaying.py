@@ -33,7 +33,7 @@ COMPUTED: Mapping[str, Callable[..., Array]] = {
 }  # fmt: skip
 
 
-class Replay:
+class Recomputed:
     """ids: [3, P], of programs. replaced: other values of numbers, [V, 1]. Pointers are counted in elements from their tensor's first."""
 
     def __init__(self, run: Run, ids: Array, replaced: Mapping[int, Array] | None = None) -> None:

@@ -36,7 +36,10 @@ def dropped(run: Run, products: Products, stores: Sequence[Node]) -> list[Node]:
 
 
 def check_reset(run: Run, products: Products, stores: Sequence[Node]) -> list[Observation]:
-    """Products that are made and lost, and sums that are counted again."""
+    """Products that are made and lost, and sums that are counted again.
+
+    Not split: a branch for each way in which products are lost; each has a sentence or a line of its own.
+    """
     found = []
     lost = dropped(run, products, stores)
     if lost and lost[0].number > products.store.number:

@@ -18,7 +18,7 @@ import numpy as np
 
 from grader.diagnosis.definition import address_nodes, made_with
 from grader.diagnosis.provenance import FAR, Array, Untraceable
-from grader.diagnosis.replaying import Replay, sites
+from grader.diagnosis.replaying import Recomputed, sites
 from grader.diagnosis.stores import recorded_stores
 from grader.diagnosis.tape import Node
 from grader.model import place_in
@@ -165,7 +165,7 @@ class _Stores:
 
     def _of_all(self, numbers: Sequence[int], replaced: Mapping[int, Array] | None = None) -> Array:
         """The first lanes of a node for each of the stores, of those programs that make it."""
-        replay, whole = Replay(self.run, self.ids, replaced), np.zeros((1, self.ids.shape[1]), dtype=np.int64)
+        replay, whole = Recomputed(self.run, self.ids, replaced), np.zeros((1, self.ids.shape[1]), dtype=np.int64)
         parts = [(replay.of(number) + whole)[:, made] for number, made in zip(numbers, self.made, strict=True)]
         values = max(map(len, parts))
         return np.concatenate([np.broadcast_to(part, (values, part.shape[1])) for part in parts], axis=1)
