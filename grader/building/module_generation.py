@@ -132,12 +132,12 @@ class _Generator:
             if report != TritonObject("triton.language.core", CONSTEXPR):
                 raise self._fault(name, "`constexpr` is not Triton's here; restore the name")
             return f"from triton.language import {CONSTEXPR}", language().constexpr
-        kind = report.kind if isinstance(report, Symbol) else ""
+        kind, symbol = (report.kind, report.name) if isinstance(report, Symbol) else ("", "")
         if kind == "module":
-            module = permitted_module(report.name)
+            module = permitted_module(symbol)
             if module is None:
-                raise self._fault(name, f"found the module `{report.name}` in a kernel; use triton.language")
-            return f"import {report.name} as {name}", module
+                raise self._fault(name, f"found the module `{symbol}` in a kernel; use triton.language")
+            return f"import {symbol} as {name}", module
         if isinstance(report, TritonObject):
             module = permitted_module(report.module)
             thing = getattr(module, report.name, ast) if module else ast
@@ -145,15 +145,15 @@ class _Generator:
                 what = f"{report.module}.{report.name}".strip(".")
                 raise self._fault(name, f"`{name}` is {what}, which a kernel may not use; use triton.language")
             return f"from {report.module} import {report.name} as {name}", thing
-        if kind == "builtin" and report.name in BUILTINS:
-            return f"{name} = {report.name}", report.name
+        if kind == "builtin" and symbol in BUILTINS:
+            return f"{name} = {symbol}", symbol
         if report == Symbol("other", "function"):
             raise NotGenerated(self._plain_function(name))
         try:
             return f"{name} = {_literal(report)}", None
         except ValueError:
             expected = "expected a number, bool, string, dtype or function of triton.language"
-            instead = _INSTEAD.get(report.name if kind == "other" else "", "write it as a constant")
+            instead = _INSTEAD.get(symbol if kind == "other" else "", "write it as a constant")
             found = f"the kernel uses `{name}`, which is {shown(report)}"
             raise self._fault(name, f"{found}; {expected}; {instead}") from None
 

@@ -149,7 +149,8 @@ class _AccessSentence:
         self.name, tensor = finding.tensor.removesuffix("_ptr"), problem.tensors.get(finding.tensor)
         self.shape, self.strides = ((), ()) if tensor is None else (tuple(tensor.shape), tensor.stride())
         sizes = next((p.sizes for p in kernel.parameters if p.name == finding.tensor), ())
-        self.limit = sizes[finding.dimension] if finding.dimension in range(len(sizes)) else ""
+        at = finding.dimension
+        self.limit = sizes[at] if at is not None and at < len(sizes) else ""
         steps, own, self.across, self.moves = tuple(map(abs, finding.steps)), self.strides, "", ""
         if len(own) == 2 and steps == own[::-1] != own:
             self.across = f" (the tile's rows run along {self.name}'s columns)"

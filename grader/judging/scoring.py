@@ -43,10 +43,11 @@ def score(lab: Lab, judged: Judged, rubric: Rubric, tiers: Tiers | None) -> LabR
     """The lab's report with its points."""
     cases, speed = correctness_tests(lab, judged), speed_tests(lab, judged)
     tests = (*_build_tests(lab, judged), *cases, memory_test(lab, judged), *speed)
+    status, message = _status(lab, judged, cases)
     points = (0.0, 0.0, _speed_status(judged, speed), 0.0, 0.0, 0.0)
     newest = max(judged.capabilities, default=None)
     unscored = replace(
-        LabReport(lab.id, lab.title, *_status(lab, judged, cases), tests, *points, bonus=lab.bonus),
+        LabReport(lab.id, lab.title, status, message, tests, *points, bonus=lab.bonus),
         configs=judged.bundle.configs,
         facts=facts_of(lab, judged.bundle, newest),
         facts_capability=newest,
