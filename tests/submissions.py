@@ -20,7 +20,7 @@ from grader.diagnosis.explaining import Failure
 from grader.gpu.devices import choose
 from grader.judging.judged import Reasons
 from grader.labs import Lab, all_labs, get_lab
-from grader.labs.edits import edited, read_edits
+from grader.labs.edits import edited, kernel_text, read_edits
 from grader.labs.wrong_kernels import WrongKernel, catalogue, wrong_kernels
 from grader.model import KernelSource, Refusal, Report
 from grader.pipeline.grading import GradeOptions, built_or_refused, grade, judge_on_cpu
@@ -102,7 +102,7 @@ def exploits() -> tuple[Exploit, ...]:
     found = []
     for entry in data["exploit"]:
         lab = entry.get("lab", "w8a8")
-        source = (TESTS / "exploits" / entry.get("base", data["base"]).format(lab=lab)).read_text(encoding="utf-8")
+        source = kernel_text(entry.get("base", data["base"]).format(lab=lab), TESTS.parent)
         source = edited(source, read_edits(entry.get("edits", ())), entry["name"])
         assert source.count(IMPORTS) == 1 or "top" not in entry
         source = source.replace(IMPORTS, IMPORTS + entry.get("top", "")) + entry.get("bottom", "")
@@ -114,19 +114,28 @@ def exploits() -> tuple[Exploit, ...]:
 
 
 @cache
-def styles() -> tuple[Path, ...]:
-    """The right kernels of tests/styles/ that this Triton can build: 3.9 has no `tl.advance` any more. Those of LAB.toml are written to a
-    folder of this process."""
-    import triton.language as tl
-
+def _styles() -> dict[str, Path]:
+    """The right kernels of tests/styles/ by name; those of LAB.toml are written to a folder of this process."""
     folder = Path(tempfile.mkdtemp())
     atexit.register(shutil.rmtree, folder)
     for path in (TESTS / "styles").glob("*.toml"):
         for kernel in tomllib.loads(path.read_text(encoding="utf-8"))["kernel"]:
             (folder / f"{kernel['name']}.py").write_text(kernel["text"], encoding="utf-8")
     found = [path for path in (*(TESTS / "styles").iterdir(), *folder.iterdir()) if is_source(path)]
-    able = [path for path in found if hasattr(tl, "advance") or "tl.advance(" not in path.read_text(encoding="utf-8")]
-    return tuple(sorted(able, key=lambda path: path.name))
+    return {path.stem: path for path in sorted(found, key=lambda path: path.name)}
+
+
+def style_file(name: str) -> Path:
+    """The file of a right kernel, `LAB_style`."""
+    return _styles()[name]
+
+
+def styles() -> tuple[Path, ...]:
+    """The right kernels that this Triton can build: 3.9 has no `tl.advance` any more."""
+    import triton.language as tl
+
+    everyone = _styles().values()
+    return tuple(path for path in everyone if hasattr(tl, "advance") or "tl.advance(" not in path.read_text(encoding="utf-8"))
 
 
 def graded(

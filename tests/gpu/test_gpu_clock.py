@@ -18,13 +18,13 @@ from grader.labs import Lab, get_lab
 from grader.model import KernelBundle, KernelSource, Refusal
 from grader.reading import read
 from grader.running import cuda
-from tests.submissions import CORES, TESTS
+from tests.submissions import CORES, TESTS, style_file
 
 pytestmark = [pytest.mark.gpu, pytest.mark.slow, pytest.mark.xdist_group("gpu")]
 BASES = {
     lab: (TESTS / "styles" / f"{lab}_plain.py").read_text(encoding="utf-8") for lab in ("w8a8", "w4a16", "dds")
 }
-DESCRIPTOR = (TESTS / "styles" / "w8a8_descriptor.py").read_text(encoding="utf-8")
+DESCRIPTOR = style_file("w8a8_descriptor").read_text(encoding="utf-8")
 TIMED = {"w8a8": "speed_m512", "w4a16": "speed_m16", "dds": "speed_m1024_s90"}
 
 STORE = "    tl.store(y_ptrs, y.to(tl.float16), mask=(offs_m[:, None] < M) & (offs_n[None, :] < N))"

@@ -10,11 +10,11 @@ from grader.gpu.devices import choose
 from grader.labs import get_lab
 from grader.pipeline.grading import GradeOptions, grade
 from grader.running import sanitizer
-from tests.submissions import TESTS, exploits
+from tests.submissions import TESTS, exploits, style_file
 
 pytestmark = [pytest.mark.gpu, pytest.mark.slow, pytest.mark.xdist_group("gpu")]
 PLAIN = (TESTS / "styles" / "w4a16_plain.py").read_text(encoding="utf-8")
-SPLIT = (TESTS / "styles" / "w4a16_split_k.py").read_text(encoding="utf-8")
+SPLIT = style_file("w4a16_split_k").read_text(encoding="utf-8")
 OFFSETS = "    offs_n = pid_n * BLOCK_N + tl.arange(0, BLOCK_N)\n"
 NO_OP = 'tl.inline_asm_elementwise("mov.b32 $0, $1;", "=r,r", [offs_n], dtype=tl.int32, is_pure=True, pack=1)'
 UNSEEN = OFFSETS + f"    offs_n = {NO_OP}\n"

@@ -16,7 +16,7 @@ from grader.labs import get_lab
 from grader.model import Config, GeneratedModule, KernelBundle, Launch
 from grader.reading import read
 from grader.sandbox import Sandbox
-from tests.submissions import LABS, TESTS, exploits
+from tests.submissions import LABS, TESTS, exploits, style_file
 
 pytestmark = pytest.mark.slow
 
@@ -155,7 +155,7 @@ def test_what_a_gpu_cannot_launch_the_interpreter_does_not_either(exploit, tmp_p
 @pytest.mark.parametrize(("style", "asked"), [("plain", ()), ("persistent", (0,))])
 def test_persistent_kernels_alone_are_asked_for_more_tiles_than_programs(style, asked):
     lab = get_lab("w8a8")
-    path = TESTS / "styles" / f"w8a8_{style}.py"
+    path = style_file(f"w8a8_{style}")
     described = describe(lab, read(path, [lab]).labs[lab.id], BuildOptions((90,), "verdict", 1, None))
     assert isinstance(described, KernelBundle), described
     assert assignments(lab, described, compiled=False)["persistent"] == asked

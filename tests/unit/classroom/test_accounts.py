@@ -28,7 +28,7 @@ from grader.reading.files import is_source
 from grader.unusable import Unusable
 from tests.deliveries import archive, delivered
 from tests.stub_class import DEVICE, grade_class
-from tests.submissions import TESTS
+from tests.submissions import TESTS, style_file
 from tests.unit.classroom.test_intake import write, zipped
 
 LAYOUTS = ("nbgrader", "folders", "canvas", "moodle", "gradescope")
@@ -237,7 +237,7 @@ def test_superseded_deeper_doubled_and_links(tmp_path):
 def test_a_file_whose_kernel_is_taken_from_another_is_superseded(tmp_path):
     root = write(tmp_path / "class", "ann/notes.py")
     for name, style in {"w8a8.py": "w8a8_plain", "first_try.py": "w8a8_descriptor", "dds.py": "dds_plain"}.items():
-        shutil.copy(TESTS / "styles" / f"{style}.py", root / "ann" / name)
+        shutil.copy(style_file(style), root / "ann" / name)
     intake = collect(root, tmp_path / "w")
     read_in = read(intake.hand_ins[0].path, [get_lab("w8a8"), get_lab("dds")])
     refused = {lab: without_verdict(lab, Refusal("not_graded", "no"), gpu=False) for lab in read_in.labs}
@@ -295,7 +295,7 @@ def test_a_file_of_which_nothing_could_be_read_is_not_called_graded(tmp_path, na
 )
 def test_files_that_were_copied_to_be_read_are_accounted_for_when_the_copies_are_gone(tmp_path, names, packed):
     """A class whose files had been copied was graded whole, and then the run ended without a table."""
-    texts = {name: (TESTS / "styles" / f"w8a8_{'plain' if 'mine' in name else 'descriptor'}.py").read_text() for name in names}
+    texts = {name: style_file(f"w8a8_{'plain' if 'mine' in name else 'descriptor'}").read_text() for name in names}
     root = zipped(tmp_path / "class.zip", texts) if packed else delivered(tmp_path / "class", texts)
     assert len(grade_class(root, tmp_path / "out")) == 2
     rows = csv.DictReader((tmp_path / "out" / "files.csv").open(encoding="utf-8-sig"))

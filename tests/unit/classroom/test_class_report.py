@@ -47,7 +47,7 @@ from grader.reporting import page as html
 from grader.reporting.junit import junit
 from grader.unusable import Unusable
 from tests.integration.test_browser import CHROMIUM, browser  # noqa: F401  (a fixture)
-from tests.submissions import TESTS
+from tests.submissions import TESTS, style_file
 
 DUE = datetime(2026, 11, 20, 12, tzinfo=UTC)
 DEVICE = Device("cuda", "NVIDIA H200", 90, "580.1", "2.11.0", "3.6.0", "bubblewrap")
@@ -435,7 +435,7 @@ def test_the_class_page_tells_what_an_instructor_asks():
 def test_similar_kernels_are_told_and_honest_ones_are_not():
     renamed = KERNEL.replace("pid", "program").replace("acc", "total").replace("BLOCK_M", "TILE_ROWS")
     solution = (TESTS.parent / "solutions" / "w8a8.py").read_text(encoding="utf-8")
-    other = TESTS / "styles" / "w8a8_grid2d.py"
+    other = style_file("w8a8_grid2d")
     honest = {"cat": solution, "dan": other.read_text(encoding="utf-8")}
     odd = {"fay": "x = 1\n" * 20_000, "gus": "\x00 = ?", "\udcce": ""}
     compared = similar_kernels("w8a8", {"ann": KERNEL, "ben": renamed, **honest, "eve": KERNEL, **odd})
@@ -450,7 +450,7 @@ def test_similar_kernels_are_told_and_honest_ones_are_not():
 
 def test_a_group_is_told_once_however_many_pairs_it_has():
     """300 copies of a few texts, each with a word of its own: every student is in one group, and few lines tell it."""
-    styles = [path.read_text(encoding="utf-8") for path in sorted((TESTS / "styles").glob("w8a8_*.py"))[:3]]
+    styles = [style_file(f"w8a8_{one}").read_text(encoding="utf-8") for one in ("annotated", "any_order", "bf16_dot")]
     many = {f"student{number}": styles[number % 3].replace("acc", f"acc{number}") for number in range(60)}
     compared = similar_kernels("w8a8", many)
     assert sorted(student for group in compared.found for student in group.students) == sorted(many)
@@ -461,7 +461,7 @@ def test_a_group_is_told_once_however_many_pairs_it_has():
 
 def test_copies_of_one_text_hide_no_other_copy():
     """However many hand in the same, it is one row, and compared once."""
-    other = (TESTS / "styles" / "w8a8_grid2d.py").read_text(encoding="utf-8")
+    other = style_file("w8a8_grid2d").read_text(encoding="utf-8")
     many = {f"student{number}": KERNEL for number in range(60)}
     compared = similar_kernels("w8a8", {**many, "ann": other, "ben": other.replace("acc", "total")})
     assert [(len(one.students), len(one.identical), len(one.links)) for one in compared.found] == [(60, 1, 0), (2, 0, 1)]

@@ -13,7 +13,7 @@ from grader.diagnosis.catalogue import Catalogue, Mistake, load, title
 from grader.diagnosis.observation import Observation
 from grader.labs import all_labs, get_lab
 from grader.labs.wrong_kernels import wrong_kernels
-from tests.submissions import TESTS, failed_tests, graded_as_read
+from tests.submissions import TESTS, failed_tests, graded_as_read, style_file
 
 WITH_CATALOGUE = [lab for lab in all_labs().values() if wrong_kernels(lab)]
 
@@ -75,7 +75,7 @@ def test_the_kept_file_is_what_the_edits_give(lab):
 )
 def test_a_mistake_is_named_in_another_style_whatever_the_seed_and_the_case(style, find, put, cases, mistake, tmp_path):
     lab = get_lab(style.split("_")[0])
-    text = (TESTS / "styles" / f"{style}.py").read_text(encoding="utf-8")
+    text = style_file(style).read_text(encoding="utf-8")
     assert text.count(find) == 1
     path = tmp_path / f"{lab.id}.py"
     path.write_text(text.replace(find, put), encoding="utf-8")

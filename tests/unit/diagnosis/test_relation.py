@@ -18,7 +18,7 @@ from grader.diagnosis.tape import parse
 from grader.labs import get_lab
 from grader.labs.edits import kernel_text
 from tests.relations import observed, recorded
-from tests.submissions import TESTS, corpus, failed_cases, graded_as_read, styles
+from tests.submissions import TESTS, corpus, failed_cases, graded_as_read, style_file, styles
 
 pytestmark = pytest.mark.slow
 
@@ -89,7 +89,7 @@ def test_two_deviations_are_told_in_the_order_of_the_flow():
 
 
 def style(name, *edits):
-    text = (TESTS / "styles" / f"{name}.py").read_text(encoding="utf-8")
+    text = style_file(name).read_text(encoding="utf-8")
     for find, put in edits:
         assert text.count(find) == 1, find
         text = text.replace(find, put)
@@ -190,7 +190,7 @@ ELSEWHERE = {
 @pytest.mark.parametrize("name", ELSEWHERE)
 def test_the_line_is_that_of_the_edit(name):
     style, case, *config = name.split()
-    (find, put), right = ELSEWHERE[name], (TESTS / "styles" / f"{style}.py").read_text(encoding="utf-8")
+    (find, put), right = ELSEWHERE[name], style_file(style).read_text(encoding="utf-8")
     assert right.count(find) == 1
     edit = right[: right.index(find)].count("\n") + 1
     (first, *_), place = located(right.replace(find, put), style.split("_")[0], case, config=int(*config))
@@ -641,7 +641,7 @@ def test_a_damaged_record_is_refused_or_read_never_worse():
 
 @pytest.mark.parametrize(("name", "case"), [("w8a8_plain", "all_tails"), ("w4a16_split_k", "all_tails"), ("dds_persistent", "odd_m")])
 def test_programs_that_are_not_recorded_store_the_same_though_they_run_together(name, case):
-    text, lab = (TESTS / "styles" / f"{name}.py").read_text(encoding="utf-8"), name.split("_")[0]
+    text, lab = style_file(name).read_text(encoding="utf-8"), name.split("_")[0]
     *_, few = recorded(text, lab, case, record=lambda count: (count - 1, 0))
     *_, whole = recorded(text, lab, case, record=range)
     last = max(whole.tape.programs)

@@ -20,7 +20,7 @@ from grader.pipeline.grading import launch_pairs
 from grader.reading import read
 from grader.running.cpu import InterpretOptions, _Launches
 from tests.commands import python
-from tests.submissions import LABS, TESTS, all_mistakes
+from tests.submissions import LABS, TESTS, all_mistakes, style_file
 from tests.tables import each_row, table
 
 CASES = ("every_config", "single_token", "odd_m", "uneven_rows")
@@ -137,7 +137,7 @@ def test_solutions_run_together(both, lab, tmp_path):
 @pytest.mark.slow
 @pytest.mark.parametrize("style", STYLES)
 def test_styles_come_to_the_same(both, style, tmp_path):
-    assert both(style.split("_")[0], TESTS / "styles" / f"{style}.py", tmp_path, "every_config")
+    assert both(style.split("_")[0], style_file(style), tmp_path, "every_config")
 
 
 WRONG = {
@@ -169,7 +169,7 @@ def edited(tmp_path: Path, *edits: tuple[str, str]) -> Path:
 PID = "    pid = tl.program_id(0)\n"
 
 
-SPLIT = (TESTS / "styles" / "w4a16_split_k.py").read_text(encoding="utf-8")
+SPLIT = style_file("w4a16_split_k").read_text(encoding="utf-8")
 ADDED = "        tl.atomic_add(y_ptrs, y, mask=keep, sem=\"relaxed\")\n"
 HELPER = "@triton.jit\ndef added(ptrs, y, keep):\n    return tl.atomic_add(ptrs, y, mask=keep, sem=\"relaxed\")\n\n\n"
 

@@ -9,9 +9,9 @@ import pytest
 from grader.judging.remarks import remarks
 from grader.labs import get_lab
 from grader.model import Config, GeneratedModule, KernelBundle, Outcome
-from tests.submissions import TESTS, graded, source_of
+from tests.submissions import TESTS, graded, source_of, style_file
 
-STYLE = (TESTS / "styles" / "w4a16_split_k.py").read_text(encoding="utf-8")
+STYLE = style_file("w4a16_split_k").read_text(encoding="utf-8")
 RESET = '    reset_to_zero=["y_ptr"],\n'
 
 

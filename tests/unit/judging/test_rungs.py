@@ -15,7 +15,7 @@ from grader.model import KernelBundle, KernelSource
 from grader.reading import read
 from grader.reporting.benchmarks import SHOWN, load
 from grader.reporting.rung_text import standing_text
-from tests.submissions import TESTS
+from tests.submissions import style_file
 
 SOLUTIONS = Path(__file__).parents[3] / "solutions"
 LABS = list(all_labs())
@@ -27,7 +27,7 @@ OPEN = {"w8a8_1_obvious", "w8a8_4_tiles", "w4a16_1_obvious", "dds_2_order", "w8a
 def built(lab_id: str, name: str) -> KernelBundle:
     lab = all_labs()[lab_id]
     path = SOLUTIONS / "ladder" / f"{name}.py"
-    source = read(path if path.exists() else TESTS / "styles" / f"{name}.py", [lab]).labs[lab_id]
+    source = read(path if path.exists() else style_file(name), [lab]).labs[lab_id]
     assert isinstance(source, KernelSource)
     bundle = build(lab, source, BuildOptions((80, 90), "check", 2))
     assert isinstance(bundle, KernelBundle)

@@ -9,7 +9,7 @@ import sys
 
 import pytest
 
-from tests.submissions import TESTS
+from tests.submissions import TESTS, style_file
 
 ROOT = TESTS.parent
 WORDS = ("not gradable here: the grader itself failed", "KeyError: 'planted'", "send this sentence and your file to the instructor")
@@ -34,7 +34,7 @@ def planted(folder, file, head, fault):
 
 def graded(folder):
     told = subprocess.run(
-        [sys.executable, "-m", "grader", "grade", str(TESTS / "styles" / "dds_while.py"), "--lab", "dds", "--device", "cpu",
+        [sys.executable, "-m", "grader", "grade", str(style_file("dds_while")), "--lab", "dds", "--device", "cpu",
          "--json", "report.json", "--html", "report.html"],
         cwd=folder, capture_output=True, text=True, timeout=300,
     )
@@ -49,7 +49,7 @@ def graded(folder):
 @pytest.mark.slow
 def test_a_fault_in_our_shims_is_told_as_ours(tmp_path):
     printed, skipped = graded(planted(tmp_path, *IN_DOT))
-    lines = (TESTS / "styles" / "dds_while.py").read_text(encoding="utf-8").split("\n")
+    lines = style_file("dds_while").read_text(encoding="utf-8").split("\n")
     number = next(at for at, part in enumerate(lines, 1) if "tl.dot" in part)
     page = " ".join((tmp_path / "report.html").read_text(encoding="utf-8").replace("&#39;", "'").split())
     for words in (f"dds_while.py line {number}: ", *WORDS):

@@ -24,7 +24,7 @@ from grader.reading import read
 from grader.reporting.terminal import next_step
 from grader.running.cpu import InterpretOptions, interpret
 from tests.commands import python
-from tests.submissions import TESTS, plain
+from tests.submissions import TESTS, plain, style_file
 from tests.tables import each_row
 
 LAB = get_lab("w8a8")
@@ -346,7 +346,7 @@ def test_the_check_costs_less_than_three_times_the_interpreter(lab, case, tmp_pa
 @each_row
 def test_an_index_from_outside_ends_the_launch_and_is_told_before_what_it_leads_to(tmp_path, style, edits, sizes, message, said, unsaid):
     """An edit of a right kernel, its sizes, what the crash says, and the sentences in their order. {text}: the line that holds it."""
-    source = (TESTS / "styles" / f"{style}.py").read_text(encoding="utf-8")
+    source = style_file(style).read_text(encoding="utf-8")
     result = checked(tmp_path, edits_made(source, read_edits(edits), style), lab_id="dds", **sizes)
     assert result.outcome.status == ("crash" if message else "ran")
     assert message in result.outcome.message

@@ -10,7 +10,7 @@ from grader.labs.problems import make_problem
 from grader.reading import read
 from grader.running.cpu import InterpretOptions, interpret
 from grader.sandbox import at_once
-from tests.submissions import TESTS
+from tests.submissions import style_file
 
 
 def test_the_first_error_is_raised_once_all_have_ended():
@@ -32,7 +32,7 @@ def test_an_error_while_building_or_interpreting_is_no_missing_launch():
         raise RuntimeError("nobody listens")
 
     lab = get_lab("dds")
-    source = read(TESTS / "styles" / "dds_while.py", [lab], all_labs=True).labs["dds"]
+    source = read(style_file("dds_while"), [lab], all_labs=True).labs["dds"]
     options = BuildOptions((90,), "check", 2)
     with pytest.raises(RuntimeError, match="nobody listens"):
         build(lab, source, options, fails)
