@@ -63,7 +63,8 @@ class Recomputed:
             value, start, step = (
                 int(self.run.provenance.values(i).reshape(-1)[0]) for i in (node.number, *node.inputs)
             )
-            return self.of(node.inputs[0], 0) + (value - start) // step * self.of(node.inputs[1], 0)
+            variable: Array = self.of(node.inputs[0]) + (value - start) // step * self.of(node.inputs[1])
+            return variable
         if node.op == "tile" and len(node.inputs) > 1:
             return self._of_tile(node, lane)
         inputs = [self.of(i, int(spread(self.run.tape.nodes[i], node.shape, at)[0])) for i in node.inputs]

@@ -57,8 +57,8 @@ def check_reset(run: Run, products: Products, stores: Sequence[Node]) -> list[Ob
             began, line = _began(run, products, reaching[0].number), reaching[0].line
             line = began if loops_around(run.text, began or 0)[:1] == loops_around(run.text, line or 0)[:1] else line
         elif products.flow.doubled:  # in place of what is lost
-            again = min(products.flow.doubled)
-            line = next((node.line for node in run.tape.nodes if node.inputs.count(again) > 1), line)
+            twice = min(products.flow.doubled)
+            line = next((node.line for node in run.tape.nodes if node.inputs.count(twice) > 1), line)
         elif not reaching:
             text = "the product of X and W reaches no store"
             taken = any(lost[-1].number in node.inputs for node in run.tape.nodes)
