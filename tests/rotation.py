@@ -28,7 +28,7 @@ FROM_START_TO_END = (
 )
 """One way from what is handed in to what comes of it each, whose parts have tests of their own that are run with every commit."""
 
-SHARES = {
+SHARES: dict[str | tuple[str, ...], int] = {
     FROM_START_TO_END: 2,
     "tests/kernels/test_exploits.py::test_exploit_gets_its_verdict": 6,
     "tests/kernels/test_idioms.py::test_idiom_is_graded_in_full": 5,
