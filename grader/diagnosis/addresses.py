@@ -288,7 +288,10 @@ def _other_row(walk: _Walk, wrong: Array) -> Observation:
 
 
 def check_k(run: Run, products: Products) -> list[Observation]:
-    """The k of both sides against each other. To blame is the one that does not go through its rows once, or walk as it should."""
+    """The k of both sides against each other. To blame is the one that does not go through its rows once, or walk as it should.
+
+    Not split: what is said depends on which of the two sides is to blame.
+    """
     left, right = products.left, products.right
     wrong = products.live & ~products.meets
     if not wrong.any():

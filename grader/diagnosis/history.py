@@ -175,6 +175,8 @@ def line_of_change(
     Right is what it may become, and `before`, the number that this is a rounding of; `bits`: the four of a word that it is made
     of. Where it was neither, but near `before`, the line that came near; else the first line that changed it where it should have
     been converted, the last one where not.
+
+    Not split: one place after another, the most certain first.
     """
     if not links:
         return None

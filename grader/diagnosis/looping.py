@@ -80,7 +80,10 @@ def number_of(run: Run, number: int) -> int:
 
 def line_of_cover(run: Run, parts: Sequence[Products]) -> int | None:
     """Where the first number was made that, were it another one, would let the programs that share a tile meet each k once; None where
-    there is none, or where the loops do not tell what is met. What was loaded is what the tensor has, if it is not all there is."""
+    there is none, or where the loops do not tell what is met. What was loaded is what the tensor has, if it is not all there is.
+
+    Not split: what is tried, and on which numbers, is one loop.
+    """
     with contextlib.suppress(Untraceable):
         loops = [_Loop(run, part) for part in parts]
         if not all(loop.is_as_recorded() for loop in loops):

@@ -51,7 +51,10 @@ class Tiling:
 
 def line_of_tile(run: Run, tiling: Tiling) -> tuple[int | None, bool]:
     """The line of that number, of several the one that fewest values of have to be others, and whether there is one: else that of the last
-    one that programs share out the tiles by, and None where more than address arithmetic is behind the stores."""
+    one that programs share out the tiles by, and None where more than address arithmetic is behind the stores.
+
+    Not split: each kind of number is tried only where none of the kinds before it would do.
+    """
     try:
         replay = _Stores(run, tiling, run.grid)
         tiles = replay.tiles()[0]
