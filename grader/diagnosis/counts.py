@@ -42,7 +42,9 @@ def check_counts(run: Run, parts: Sequence[Products]) -> list[Observation]:
         text = (
             f"the elements at k = {span(twice)} are multiplied {_often(own[twice])} for {where}{_together(run, parts)}"
         )
-        line, hedged = _line(run, parts, twice)
+        apart = len(parts) > 1 or not one.iterates  # what reaches into the next tile is no step that is too small
+        line = _line_of_reach(run, parts, twice) if apart and not len(missing) else None
+        line, hedged = (line, True) if line else _line(run, parts, twice)
         found.append(one.seen("count", "twice", line, text, "each k once", hedged=hedged))
     # as many as there should be, so that what is met twice is what is met instead
     if len(missing) and not (len(parts) > 1 and len(twice) and counts.sum() >= needed.sum()):
@@ -81,11 +83,12 @@ def _together(run: Run, parts: Sequence[Products]) -> str:
 
 def _line(run: Run, parts: Sequence[Products], amiss: Array) -> tuple[int | None, bool]:
     """The condition of a multiplication that was never made; else where the number was made that would let the loops over k meet each once,
-    were it another one; else the innermost loop. And whether that was not tried."""
+    were it another one; else the innermost loop, or the one around it if that never comes to them. And whether that was not tried."""
     one, inside = parts[0], inside_loop(run, parts[0])
     outer = {loop.lineno for loop in loops_around(run.text, one.store.line or 0)}
     loops = [loop.lineno for loop in loops_around(run.text, inside) if loop.lineno not in outer]
-    if not np.isin(amiss, np.concatenate([part.left.k[part.live] for part in parts])).any():
+    met = np.concatenate([part.left.k[part.live] for part in parts])
+    if not np.isin(amiss, met).any():
         loaded = _loaded(run, one, amiss)  # so that it is not the loop that ends elsewhere
         found = (
             line_of_skip(run, inside) if loaded else line_of_idle_product(run, [term.line for term in one.flow.terms])
@@ -94,7 +97,22 @@ def _line(run: Run, parts: Sequence[Products], amiss: Array) -> tuple[int | None
             return found, True
     if line := line_of_cover(run, parts):
         return line, False
-    return next(iter(loops), one.store.line), True
+    beyond = not met.size or amiss.min() > met.max() or amiss.max() < met.min()
+    return loops[1] if len(loops) > 1 and beyond else next(iter(loops), one.store.line), True
+
+
+def _line_of_reach(run: Run, parts: Sequence[Products], twice: Array) -> int | None:
+    """The mask of a whole tile whose last k belong to another tile, which begins there."""
+    every = [(part, np.flatnonzero(part.term == term)) for part in parts for term in range(len(part.flow.terms))]
+    tiles = [(part, tile[part.left.asked[0, tile]]) for part, tile in every]
+    begins = {int(part.left.k[0, tile].min()) for part, tile in tiles if tile.size}
+    for part, tile in tiles:
+        k = part.left.k[0, tile]
+        again, whole = np.isin(k, twice), part.live[0, tile][k < run.sizes[2]].all()
+        if whole and again.any() and not again[0] and int(k[again].min()) in begins:
+            wrong = part.left.live & np.isin(part.left.k, twice)
+            return line_of_operands_mask(run, part, part.left, int(tile[again][0]), wrong)
+    return None
 
 
 def _loaded(run: Run, one: Products, k: Array) -> bool:

@@ -215,7 +215,7 @@ def test_a_scale_is_followed_by_the_way_that_the_number_came():
         ("w8a8_g08", "all_tails", 18, "becomes 0.02 (maximum 0.02)"),  # which Y is multiplied by as well
         ("w8a8_g10", "all_tails", 28, "the shape given for W leaves out k = 80:208"),
         ("w8a8_g11", "all_tails", 36, "k of W advances by {0} from one iteration to the next (0:64, then 1:65)"),
-        ("w8a16_g01", "strided_rows", 33, "the first product of a later tile starts at k = {0} of W"),  # K further, not a row
+        ("w8a16_g01", "strided_rows", 33, "for Y[16, 0], W[1, 0] is multiplied"),  # K further, which is a row
         ("w8a16_g03", "all_tails", 24, "the products of k = 16:32, 48:64, 80:96, 112:128, ... do not reach Y[0, 0]"),
         ("dds_g03", "rectangular", 30, "values[0, 1, 0] = W[1, 0] is multiplied"),
         ("dds_g12", "rectangular", 20, "still has X[0, 0] * W[0, 0] in it"),
@@ -235,7 +235,7 @@ def test_a_scale_is_followed_by_the_way_that_the_number_came():
         ("gptq_u02", "groups_of_32", 49, "zeros[0, 0] becomes 7"),  # not the distance, by which the words are shifted rightly
         ("w4a16_t03", "all_tails", 47, "is multiplied by the word of W[0, 8:16]"),  # each word once: X need not take every eighth k
         ("w4a16_t02", "all_tails", 56, "are multiplied by 1"),  # the condition that kept the scale away, not what is converted after it
-        ("w8a16_t03", "all_tails", 33, "rows 1:2 of X are loaded"),  # of a block pointer's arguments the one that is wrong
+        ("w8a16_t03", "all_tails", 33, "for Y[32, 0], X[1, 0] is multiplied"),  # of a block pointer's arguments the one that is wrong
         ("w8a16_t04", "all_tails", 39, "the shape given for W leaves out"),
         ("gptq_t05", "groups_of_32", 22, "scales[1, 0] is used"),  # loaded as they should be, and laid otherwise
         ("w4a16_x03", "all_tails", 60, "the word of W[1, 0:8] is multiplied"),  # where rows and k came to lie along one axis
