@@ -91,7 +91,8 @@ PARTS = (
 WHOLE = (
     "what the rows name; on 2026-11-30 all of it was read for machinery that the same behaviour does without, and 1.8 went, 1 to 8 in a "
     "hundred of each package; what is left is sentences that are read, cases that tests assert, and walls; 1.0 came since: a hand-in for "
-    "each lab, the compiler's own failures, what has no value when compiled, numbers of tiles"
+    "each lab, the compiler's own failures, what has no value when compiled, numbers of tiles; "
+    "0.5 went on 2026-12-01, rules of the diagnosis and copies in the interpreter"
 )
 
 
