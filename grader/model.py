@@ -315,7 +315,7 @@ class KernelBundle:
     (capability, config, specialisation).
 
     A launch that cannot be made (its grid is no tuple of positive integers, say) has a sentence in `refused` instead. Where that is no
-    fault of the kernel's it is in `ungradable` too: it gives no points and costs none.
+    fault of the kernel's it is in `ungradable` too: its cases give no points, and a class's pages ask the instructor to look.
     """
 
     lab_id: str

@@ -26,8 +26,6 @@ from grader.diagnosis.tile_numbers import Tiling, beyond_grid, line_of_tile
 from grader.model import place_in
 
 Tile = tuple[int, int]
-MAX_PLACES = 1 << 16
-"""So many programs are asked about that were never launched."""
 
 
 @dataclass(frozen=True)
