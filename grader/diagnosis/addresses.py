@@ -159,6 +159,14 @@ class _Walk:
         """Whether it walks as a right kernel does: by the tensor's strides, whole tiles at a time."""
         return self.found is not None and not self.amiss
 
+    @property
+    def due(self) -> int:
+        """By how many of its elements along k it should move on: as far as the other operand if that walks as it should, else by its depth."""
+        found, other = self.other.found, self.other
+        if found is not None and found.moves and other.regular:
+            return found.step // other.strides[1] * other.side.operand.unit // self.side.operand.unit
+        return self.found.depth if self.found is not None else 0
+
     def observed(self, wrong: Array, column: str) -> list[Observation]:
         """The coefficients that deviate. wrong: bool [E, P], products that show it."""
         _, p = first_of(self.products, wrong)
@@ -188,7 +196,7 @@ class _Walk:
     def _step(self, access: Node, found: _Coefficients, column: str, aspect: str) -> Observation:
         """How the operand moves on from iteration to iteration."""
         side, along_k, unit = self.side, self.strides[1], self.side.operand.unit
-        line = self.line_of_step(found.depth * along_k)
+        line = self.line_of_step(self.due * along_k)
         # where the other operand moves on, this one should as well
         beside = self.other.line_of_move if line is None and found.step == 0 else None
         line = (
@@ -200,12 +208,12 @@ class _Walk:
         if len(before) and len(after) and after.min() - before.min() == found.step / along_k * unit:
             text = f"k of {side.operand.letter} advances by {{0}} from one iteration to the next ({span(before)}, then {span(after)})"
             text += f"; k of {self.other.side.operand.letter} advances on this line" if beside else ""
-            one = self.observation(column, aspect, line, text, "{1}", found.step // along_k * unit, found.depth * unit)
+            one = self.observation(column, aspect, line, text, "{1}", found.step // along_k * unit, self.due * unit)
             return replace(one, hedged=beside is not None)
         text = f"the addresses of {side.operand.letter} move by {{0}} from one iteration to the next"
         stride = side.operand.strides[1]
         expected = f"{{1.value}} * {stride}, where {stride} = {along_k}"
-        return self.observation(column, aspect, line, text, expected, found.step, found.depth)
+        return self.observation(column, aspect, line, text, expected, found.step, self.due)
 
     def observation(
         self, column: str, aspect: str, line: int | None, text: str, expected: str, *numbers: int
