@@ -155,6 +155,18 @@ def located(text, lab, case, **how):
         return compare(run), lambda line: source.locate(bundle.made.origin(line))
 
 
+@pytest.mark.parametrize("config", [3, 6])  # of four slices, and of one
+def test_of_slices_that_take_turns_a_step_is_all_their_tiles(config):
+    """The step that is expected is the other operand's, and not the depth of one slice's tile."""
+    text, advance = (TESTS.parent / "solutions" / "w4a16.py").read_text(encoding="utf-8"), "w_ptrs += word_step"
+    assert text.count(f"{advance} * stride_wk") == 1
+    *_, run = recorded(text.replace(f"{advance} * stride_wk", advance), "w4a16", "contiguous_token", config=config)
+    due = run.config.constants["BLOCK_K"] * run.config.split_k // 8
+    (first, *_) = compare(run)
+    assert first.aspect == "right step", first
+    assert [number.value for number in first.numbers] == [due, due]
+
+
 def written_blind(name, case, **how):
     """The same of a kernel of one of the classes written blind, which the letter in its name tells."""
     lab, number = name.split("_")
