@@ -161,7 +161,7 @@ class _Walk:
 
     @property
     def due(self) -> int:
-        """By how many of its elements along k it should move on: as far as the other operand if that walks as it should, else by its depth."""
+        """By how many of its elements along k it should move on: as far as the other operand, if that walks right, else by its depth."""
         found, other = self.other.found, self.other
         if found is not None and found.moves and other.regular:
             return found.step // other.strides[1] * other.side.operand.unit // self.side.operand.unit
