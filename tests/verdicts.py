@@ -29,7 +29,7 @@ from grader.labs.problems import make_problem
 from grader.model import Device, KernelBundle, KernelSource, LabReport, Outcome
 from grader.pipeline.grading import launch_pairs, reinterpreter
 from grader.running.cpu import InterpretOptions, interpret
-from tests.submissions import exploits, mistakes, source_of, styles
+from tests.submissions import TESTS, exploits, mistakes, source_of, styles
 
 
 @dataclass(frozen=True)
@@ -52,12 +52,14 @@ class Verdict:
 
 
 def submissions() -> Iterator[tuple[str, str, str]]:
-    """(name, lab, source text) of everything that the tests hand in, but for exploits that must not end in time."""
+    """(name, lab, source text) of everything that the tests hand in, but for exploits that must not end in time; and of the ladder."""
     for mistake in mistakes():
         yield f"mistakes/{mistake.lab}/{mistake.name}", mistake.lab, mistake.source
     for path in styles():
         if path.suffix == ".py":
             yield f"styles/{path.stem}", path.stem.split("_")[0], path.read_text(encoding="utf-8")
+    for path in sorted((TESTS.parent / "solutions").rglob("*.py")):
+        yield f"{path.parent.name}/{path.stem}", path.stem.split("_")[0], path.read_text(encoding="utf-8")
     for exploit in exploits():
         if exploit.expect != "late":
             yield f"exploits/{exploit.number}-{exploit.name}", exploit.lab, exploit.source
@@ -90,13 +92,13 @@ def compare_all(device: Device, jobs: int, first: int = 0, every: int = 1) -> It
         )
 
     pending: deque[Future[Verdict]] = deque()
-    with CudaRunner() as runner, ThreadPoolExecutor(jobs) as pool:
+    with CudaRunner() as runner, ThreadPoolExecutor(jobs) as pool, ThreadPoolExecutor(2) as judges:
         for done in pool.map(prepared, islice(submissions(), first, None, every)):
             if done is None:
                 continue
             name, lab, source, built, watched = done
             ran = runner.correctness(lab, built, launch_pairs(lab, built), seed)
-            pending.append(pool.submit(_verdict, name, lab, source, built, ran, watched, seed, device))
+            pending.append(judges.submit(_verdict, name, lab, source, built, ran, watched, seed, device))
             while pending and pending[0].done():
                 yield pending.popleft().result()
         while pending:

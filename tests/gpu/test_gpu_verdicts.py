@@ -28,6 +28,12 @@ def test_other_styles_are_right(path, verdicts):
     assert verdicts[f"styles/{path.stem}"].failed == ()
 
 
+def test_every_step_of_the_ladder_is_right_and_builds_for_every_case(verdicts):
+    ladder = {name: one.gpu_points for name, one in verdicts.items() if name.startswith(("ladder/", "solutions/"))}
+    assert len(ladder) > 20
+    assert set(ladder.values()) == {60.0}
+
+
 @pytest.mark.parametrize("mistake", mistakes(), ids=lambda mistake: f"{mistake.lab}-{mistake.name}")
 def test_mistakes_fail(mistake, verdicts):
     assert set(mistake.fails) <= set(verdicts[f"mistakes/{mistake.lab}/{mistake.name}"].failed)

@@ -95,8 +95,8 @@ SPEED_STEPS = (
         ),
         hint="the bits 0x6400 | u are the fp16 number 1024 + u, for u of 0 to 15, and a nibble whose sign bit is flipped is u = q + 8: put "
         "two nibbles into the two halves of an int32, and make each half such a number",
-        code="pair = (... & 0x000F000F) ^ 0x64086408; its halves, .to(tl.int16).to(tl.float16, bitcast=True), are two weights once 1032.0 "
-        "is subtracted from their tl.join",
+        code="pair = (... & 0x000F000F) ^ 0x64086408; its halves, .to(tl.int16).to(tl.float16, bitcast=True), are 1032.0 too large: join "
+        "and reshape them, then subtract it from the whole tile",
         right="The bits already are an fp16 number: no conversion, and one subtraction for two weights.",
         rungs=("w4a16_2_epilogue", "w4a16_3_words"),
         shapes=(FEW, MANY),
