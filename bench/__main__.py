@@ -129,8 +129,8 @@ def students(
         raise refuse(f"--cores {wanted}: this process may use {cores()} cores and {most} GPUs")
     record = measure(chosen, numbers, count, equal, engine, lambda text: errors.print(text))
     path = RESULTS / f"students_{slug(record.device)}.json"
-    kept = next((old.runs for old in loaded() if old.device == record.device), ()) if add else ()
-    record = replace(record, runs=(*kept, *record.runs))
+    earlier = next((old.runs for old in loaded() if old.device == record.device), ()) if add else ()
+    record = replace(record, runs=(*earlier, *record.runs))
     write_whole(path, to_json(record))
     _write_between(Path("docs") / "instructor.md", BEGIN, END, table(loaded()))
     typer.echo(table([record]))

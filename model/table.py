@@ -87,7 +87,7 @@ def tabulate(
     for measured in (*of_methods, *_labs(model)):
         row, predicted = measured(sample)
         rows.append(row)
-        listen(_told(row))
+        listen(_row_text(row))
     device = device_name(next(model.parameters()).device)
     return CostTable(device, versions(), today(), digest_of(weights), predicted, differing, tuple(rows))
 
@@ -103,7 +103,7 @@ def with_labs(results: CostTable, model: Transformer, weights: Path, sample: byt
     rows = [row for row in results.rows if row.lab is None]
     for measured in _labs(model):
         rows.append(measured(sample[: results.sample_bytes + 1])[0])
-        listen(_told(rows[-1]))
+        listen(_row_text(rows[-1]))
     return replace(results, date=today(), rows=tuple(rows))
 
 
@@ -112,7 +112,7 @@ def digest_of(weights: Path) -> str:
     return hashlib.sha256(weights.read_bytes()).hexdigest()
 
 
-def _told(row: CostRow) -> str:
+def _row_text(row: CostRow) -> str:
     return f"{row.method}{' (planted outliers)' if row.planted else ''}: perplexity {row.perplexity:.4f}"
 
 
