@@ -23,9 +23,11 @@ ROOT = Path(__file__).parents[2]
 INTERPRETER = ROOT / "grader" / "interpreter"
 PAGES = sorted(
     path.relative_to(ROOT).as_posix()
-    for path in (ROOT / "README.md", ROOT / "CONTRIBUTING.md", ROOT / "notebooks" / "HANDOUT.md",
-                 ROOT / "notebooks" / "HANDOUT.zh.md", *(ROOT / "docs").glob("*.md"), *(ROOT / "solutions").glob("*.md"),
-                 *(ROOT / "model").glob("*.md"), *(ROOT / "grader").glob("*/README.md"), *(ROOT / "tests").glob("*/README.md"), *(ROOT / ".github").rglob("*.md"))
+    for path in (
+        ROOT / "README.md", ROOT / "CONTRIBUTING.md", ROOT / "notebooks" / "HANDOUT.md", ROOT / "notebooks" / "HANDOUT.zh.md",
+        *(path for folder in ("docs", "solutions", "model") for path in (ROOT / folder).glob("*.md")),
+        *(path for folder in ("grader", "tests") for path in (ROOT / folder).glob("*/README.md")), *(ROOT / ".github").rglob("*.md"),
+    )
 )
 WORKFLOWS = sorted([*(ROOT / ".github").rglob("*.yml"), *(ROOT / OWN).rglob("*.yml")])
 SHOWN = (".ci", ".devcontainer", ".github")
