@@ -105,7 +105,7 @@ def raw(world, data, wait=5.0):
 def test_half_uploads_and_slow_clients_are_let_go(world):
     token = world.tokens["ann"]
     head = f"POST /api/attempts HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer {token}\r\nContent-Type: application/json\r\n"
-    before = len(world.service.store.of("ann"))
+    before = len(world.service.store.attempts_of("ann"))
     began = time.monotonic()
     assert raw(world, b"GET /board HTT") == b""
     assert raw(world, b"") == b""
@@ -115,7 +115,7 @@ def test_half_uploads_and_slow_clients_are_let_go(world):
         with socket.create_connection((parts.hostname, parts.port)) as connection:
             connection.sendall((head + "Content-Length: 5000\r\n\r\n").encode() + body)
     assert b"400" in raw(world, b"\x16\x03\x01\x00\xa5" * 20)[:200]
-    assert len(world.service.store.of("ann")) == before
+    assert len(world.service.store.attempts_of("ann")) == before
     with world.client() as http:
         assert http.get("/board").status_code == 200
 
