@@ -18,6 +18,7 @@ from torch import nn
 
 from grader.labs import all_labs
 from grader.unusable import Unusable
+from model.corpus import HeldOut
 from model.layers import but_the_head
 from model.methods import GROUP, METHODS, Examples, Method, quantised, weight_bits
 from model.perplexity import Quality, measure
@@ -78,18 +79,18 @@ class CostTable:
 
 
 def tabulate(
-    model: Transformer, weights: Path, training: bytes, sample: bytes, differing: tuple[str, ...] = (),
-    methods: tuple[Method, ...] = METHODS, listen: Listener = lambda text: None,
+    model: Transformer, weights: Path, training: bytes, held_out: HeldOut, methods: tuple[Method, ...] = METHODS,
+    listen: Listener = lambda text: None,
 ) -> CostTable:
-    """Measures every method and every lab's layers on `model`, which stays as it is."""
+    """Measures every method and every lab's layers on `model`, which stays as it is, over the first SAMPLE_BYTES of the held-out text."""
     examples, rows = Examples(model, training), []
     of_methods: list[Measured] = [partial(_method_row, method, model, examples) for method in methods]
     for measured in (*of_methods, *_labs(model)):
-        row, predicted = measured(sample)
+        row, predicted = measured(held_out.text[: SAMPLE_BYTES + 1])
         rows.append(row)
         listen(_row_text(row))
     device = device_name(next(model.parameters()).device)
-    return CostTable(device, versions(), today(), digest_of(weights), predicted, differing, tuple(rows))
+    return CostTable(device, versions(), today(), digest_of(weights), predicted, held_out.differing, tuple(rows))
 
 
 def with_labs(results: CostTable, model: Transformer, weights: Path, sample: bytes, listen: Listener = lambda text: None) -> CostTable:

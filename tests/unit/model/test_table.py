@@ -12,6 +12,7 @@ import torch
 from grader.labs import all_labs
 from grader.unusable import Unusable
 from model.card import CARD, card
+from model.corpus import HeldOut
 from model.methods import GROUP, METHODS, Examples, chosen, quantised, weight_bits
 from model.quantisers.rounding import rounded
 from model.store import WEIGHTS, load_origin
@@ -93,7 +94,7 @@ def test_the_table_has_a_row_for_each_method_and_lab(model, tmp_path):
     weights.write_bytes(b"weights")
     methods = tuple(method for method in METHODS if method.name in ("fp16", "SmoothQuant"))
     heard = []
-    results = tabulate(model, weights, TEXT, TEXT[:641], ("os.py",), methods, heard.append)
+    results = tabulate(model, weights, TEXT, HeldOut(TEXT[:641], 1, ("os.py",)), methods, heard.append)
     assert [row.lab for row in results.rows] == [None] * 4 + list(all_labs())
     assert results.sample_bytes == 640
     assert results.weights_sha256 == hashlib.sha256(b"weights").hexdigest()
@@ -163,7 +164,7 @@ def test_labs_can_be_measured_alone(model, tmp_path):
     """A lab that is new gets its row, and what the methods' rows rest on must be what the labs' rest on."""
     weights = tmp_path / "weights"
     weights.write_bytes(b"weights")
-    whole = tabulate(model, weights, TEXT, TEXT[:641], (), METHODS[:1])
+    whole = tabulate(model, weights, TEXT, HeldOut(TEXT[:641], 1, ()), METHODS[:1])
     partly = replace(whole, date="2026-01-31", rows=(replace(whole.rows[0], perplexity=7.0), whole.rows[1]))
     again = with_labs(partly, model, weights, TEXT)
     assert again.rows == (partly.rows[0], *whole.rows[1:])
