@@ -129,8 +129,8 @@ def students(
         raise refuse(f"--cores {wanted}: this process may use {cores()} cores and {most} GPUs")
     record = measure(chosen, numbers, count, equal, engine, lambda text: errors.print(text))
     path = RESULTS / f"students_{slug(record.device)}.json"
-    kept = next((old.runs for old in loaded() if old.device == record.device), ()) if add else ()
-    record = replace(record, runs=(*kept, *record.runs))
+    earlier = next((old.runs for old in loaded() if old.device == record.device), ()) if add else ()
+    record = replace(record, runs=(*earlier, *record.runs))
     write_whole(path, to_json(record))
     _write_between(Path("docs") / "instructor.md", BEGIN, END, table(loaded()))
     typer.echo(table([record]))
@@ -183,7 +183,7 @@ def serving(
     ] = None,
 ) -> None:
     """Time a real course server on this machine: a full queue, then an idle one."""
-    from bench.serving import measure, to_json
+    from bench.serving import Load, measure, to_json
     from bench.students import RESULTS
     from grader.gpu.devices import choose, visible_gpus
     from grader.judging.rubric import slug
@@ -191,11 +191,9 @@ def serving(
 
     chosen, _ = choose(device)
     labs = lab or [name for name, one in all_labs().items() if not one.bonus]
-    arguments = ["--jobs", str(jobs)] if jobs else []
+    arguments = [*(word for name in labs for word in ("--lab", name)), *(["--jobs", str(jobs)] if jobs else [])]
     gpus = visible_gpus() if chosen.kind == "cuda" else 0
-    record = measure(
-        chosen, gpus, labs, count, submissions, idle, limit, arguments, lambda text: errors.print(text)
-    )
+    record = measure(chosen, gpus, Load(labs, count, submissions, idle, limit, arguments), errors.print)
     path = json_file or RESULTS / f"serving_{slug(record.device)}.json"
     write_whole(path, to_json(record))
     typer.echo(to_json(record))

@@ -30,7 +30,7 @@ class Peer:
     prepare(problems): a call for each problem, with inputs of its own, in whatever layout the peer wants; laying
         weights out, and tuning, happens there and is not timed. `checked`: the call's result is Y, or Y^T where
         `transposed`, and is compared with fp64.
-    parts: how many processes may share the compilation ahead; `ahead(problem, part)` does one share.
+    parts: how many processes may share the compilation ahead; `precompile(problem, part)` does one share.
     """
 
     name: str
@@ -41,7 +41,7 @@ class Peer:
     checked: bool = True
     transposed: bool = False
     parts: int = 0
-    ahead: Callable[[Problem, int], None] | None = None
+    precompile: Callable[[Problem, int], None] | None = None
 
     def missing(self) -> str:
         """Why the peer cannot race on this machine; "" when it can."""
@@ -53,10 +53,10 @@ class Peer:
 def first_call(prepare: Callable[[Sequence[Problem]], list[Call]]) -> Callable[[Problem, int], None]:
     """A peer's compilation ahead, in one share: its first call, which compiles whatever it needs."""
 
-    def ahead(problem: Problem, part: int) -> None:
+    def precompile(problem: Problem, part: int) -> None:
         prepare([problem])[0]()
 
-    return ahead
+    return precompile
 
 
 @cache

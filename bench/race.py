@@ -160,11 +160,11 @@ def _race(lab: Lab, problems: Sequence[Problem], calls: Sequence[Call], watch: M
     """Outputs of a graph's calls are kept apart, as the lab's own are."""
     weights = [lab.baseline_weight(problem) for problem in problems]
     outputs = [torch.empty_like(problem.tensors[lab.output]) for problem in problems]
-    kept: list[torch.Tensor] = []
+    peers_outputs: list[torch.Tensor] = []
 
     def theirs() -> None:
-        kept.clear()
-        kept.extend(call() for call in calls)
+        peers_outputs.clear()
+        peers_outputs.extend(call() for call in calls)
 
     def cublas() -> None:
         for problem, weight, output in zip(problems, weights, outputs, strict=True):

@@ -13,8 +13,8 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from bench.ahead import Ahead
 from bench.peers import Peer, all_peers, get_peer
+from bench.precompiling import Precompilation
 from bench.race import PeaksJob, PeerRunner, PeerSample
 from bench.shapes import Shape, shapes_of
 from grader.building import BuildOptions, build
@@ -26,8 +26,8 @@ from grader.reading import read
 from grader.reporting.benchmarks import Entry, Kind, Record
 from grader.running.cuda import CudaRunner
 
-AHEAD_SECONDS = 75.0
-AHEAD_PROCESSES = 8
+PRECOMPILE_SECONDS = 75.0
+PRECOMPILE_PROCESSES = 8
 PEER_SECONDS = 45.0
 VERSIONED = ("torch", "triton", "gemlite", "humming-kernels", "torchao")
 
@@ -73,12 +73,12 @@ def bench(solutions: Path, device: Device, cores: int, listen: Listener = lambda
     started = time.monotonic()
     assert device.capability is not None
     runners = contestants(solutions)
-    shares, workers = ahead_shares(all_peers()), max(1, cores // 2)
-    with Ahead(compile_ahead, shares, AHEAD_SECONDS) as ahead, ThreadPoolExecutor(max_workers=workers) as pool:
+    shares, workers = precompile_shares(all_peers()), max(1, cores // 2)
+    with Precompilation(precompile, shares, PRECOMPILE_SECONDS) as precompilation, ThreadPoolExecutor(max_workers=workers) as pool:
         options = BuildOptions((device.capability,), "all", 3)
         bundles = list(pool.map(lambda one: _build(one, options), runners))
         listen(f"built {len(bundles)} kernels in {time.monotonic() - started:.0f} s")
-        not_compiled = ahead.wait()
+        not_compiled = precompilation.wait()
     listen(f"compiled peers ahead until {time.monotonic() - started:.0f} s")
     if not_compiled:
         listen(not_compiled)
@@ -212,20 +212,20 @@ class PeerTask:
         return f"{self.peer}, {self.case.name}"
 
 
-def ahead_shares(peers: Sequence[Peer]) -> list[list[PeerTask]]:
+def precompile_shares(peers: Sequence[Peer]) -> list[list[PeerTask]]:
     """What a process each does, so that every peer that compiles has been met once on each shape."""
     tasks = [
         PeerTask(peer.name, shape.case, part)
         for peer in peers
-        if peer.ahead and not peer.missing()
+        if peer.precompile and not peer.missing()
         for shape in shapes_of(peer.lab_id)
         if shape.sparsity in (None, 0.5, 0.9)
         for part in range(peer.parts)
     ]
-    return [tasks[number::AHEAD_PROCESSES] for number in range(AHEAD_PROCESSES)]
+    return [tasks[number::PRECOMPILE_PROCESSES] for number in range(PRECOMPILE_PROCESSES)]
 
 
-def compile_ahead(task: PeerTask) -> None:
+def precompile(task: PeerTask) -> None:
     """Does one share of a peer's compilation on the GPU."""
     import torch
 
@@ -237,6 +237,6 @@ def compile_ahead(task: PeerTask) -> None:
     peer = get_peer(task.peer)
     lab = get_lab(peer.lab_id)
     problem = lab.problem(task.case, generator_for(0, lab.id, task.case.name, device=device), device)
-    assert peer.ahead
-    peer.ahead(problem, task.part)
+    assert peer.precompile
+    peer.precompile(problem, task.part)
     torch.cuda.synchronize()

@@ -15,7 +15,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence, Set
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass
@@ -99,90 +99,113 @@ def served(folder: Path, students: int, arguments: Sequence[str]) -> Iterator[li
             os.killpg(server.pid, signal.SIGKILL)
 
 
-def measure(
-    device: Device,
-    gpus: int,
-    labs: Sequence[str],
-    students: int,
-    submissions: int,
-    idle: int,
-    limit: float,
-    arguments: Sequence[str],
-    listen: Callable[[str], None],
-) -> ServingRecord:
-    """Submits one kernel, then all at once, then the last ones one after the other. limit: seconds that the queue is waited for.
+@dataclass(frozen=True)
+class Load:
+    """What a server is asked: so many submissions at once by so many students, then `idle` ones one after the other. limit: seconds that
+    the queue is waited for. arguments: of `serve`, with the labs among them."""
 
-    Not split: the functions inside share one course, its server and its clients.
-    """
+    labs: Sequence[str]
+    students: int
+    submissions: int
+    idle: int
+    limit: float
+    arguments: Sequence[str]
+
+
+@dataclass(frozen=True)
+class _Submitter:
+    """Submits right kernels of which no two are the same."""
+
+    folder: Path
+    labs: Sequence[str]
+    numbers: Iterator[int]
+
+    def submit(self, client: Client) -> int:
+        """The attempt's number."""
+        number = next(self.numbers)
+        lab = self.labs[number % len(self.labs)]
+        path = self.folder / str(number) / f"{lab}.py"
+        path.parent.mkdir()
+        path.write_text(own_text(lab, number), encoding="utf-8")
+        source = read(path, [get_lab(lab)], all_labs=True).labs[lab]
+        assert not isinstance(source, Refusal), source.message
+        return int(client.submit(source)["id"])
+
+    def seconds_alone(self, client: Client) -> float:
+        """From a submission to its answer."""
+        began = time.monotonic()
+        client.follow(self.submit(client))
+        return round(time.monotonic() - began, 1)
+
+
+def _answered(store: Store, queued: Set[int], limit: float) -> list[Attempt]:
+    """Which of the queued attempts are answered within `limit` seconds; those that have not begun by then are cancelled."""
+    until = time.monotonic() + limit
+    while store.in_state("queued", "running") and time.monotonic() < until:
+        time.sleep(0.2)
+    done = [one for one in store.in_state("done") if one.id in queued]
+    for left in store.in_state("queued"):
+        store.cancel(left.id)
+    while store.in_state("running"):
+        time.sleep(0.2)
+    return done
+
+
+def measure(device: Device, gpus: int, load: Load, listen: Callable[[str], None]) -> ServingRecord:
+    """Submits one kernel, then all at once, then the last ones one after the other."""
+    with tempfile.TemporaryDirectory() as name:
+        folder, numbers = Path(name), itertools.count()
+        submitter = _Submitter(folder, load.labs, numbers)
+        with served(folder, load.students, ["--device", device.kind, *load.arguments]) as clients:
+            store = Store(folder / "course.sqlite")
+            first = submitter.seconds_alone(clients[0])
+            listen(f"the first submission: {first:.1f} s")
+            with ThreadPoolExecutor(load.students) as pool:
+                each = (clients[at % load.students] for at in range(load.submissions))
+                queued = set(pool.map(submitter.submit, each))
+            done = _answered(store, queued, load.limit)
+            if not done:
+                raise RuntimeError((folder / "log").read_text(encoding="utf-8", errors="replace"))
+            seconds = max(map(moment, done)) - min(one.submitted_at for one in done)
+            listen(f"the queue: {len(done)} of {load.submissions} in {seconds:.0f} s, {60 * len(done) / seconds:.1f} a minute")
+            alone = tuple(submitter.seconds_alone(clients[at % load.students]) for at in range(load.idle))
+            listen(f"idle: {alone} s")
+            ended = store.in_state("done", "failed")
+            store.close()
+    return _record(device, gpus, load, done, ended, (first, *alone))
+
+
+def _record(
+    device: Device, gpus: int, load: Load, done: Sequence[Attempt], ended: Sequence[Attempt], alone: Sequence[float]
+) -> ServingRecord:
+    """done: what the queue answered; ended: all that was answered; alone: seconds of the submissions that nothing ran beside."""
     import torch
     import triton
 
-    cores, numbers = len(os.sched_getaffinity(0)), itertools.count()
-    with tempfile.TemporaryDirectory() as name:
-        folder = Path(name)
-
-        def submit(client: Client, number: int) -> int:
-            lab = labs[number % len(labs)]
-            path = folder / str(number) / f"{lab}.py"
-            path.parent.mkdir()
-            path.write_text(own_text(lab, number), encoding="utf-8")
-            source = read(path, [get_lab(lab)], all_labs=True).labs[lab]
-            assert not isinstance(source, Refusal), source.message
-            return int(client.submit(source)["id"])
-
-        def alone(client: Client) -> float:
-            began = time.monotonic()
-            client.follow(submit(client, next(numbers)))
-            return round(time.monotonic() - began, 1)
-
-        chosen = ["--device", device.kind, *(word for lab in labs for word in ("--lab", lab)), *arguments]
-        with served(folder, students, chosen) as clients:
-            store = Store(folder / "course.sqlite")
-            first = alone(clients[0])
-            listen(f"the first submission: {first:.1f} s")
-            with ThreadPoolExecutor(students) as pool:
-                posted = [pool.submit(submit, clients[at % students], next(numbers)) for at in range(submissions)]
-                queued = {one.result() for one in posted}
-            until = time.monotonic() + limit
-            while store.in_state("queued", "running") and time.monotonic() < until:
-                time.sleep(0.2)
-            done = [one for one in store.in_state("done") if one.id in queued]
-            for left in store.in_state("queued"):
-                store.cancel(left.id)
-            while store.in_state("running"):
-                time.sleep(0.2)
-            if not done:
-                raise RuntimeError((folder / "log").read_text(encoding="utf-8", errors="replace"))
-            began = min(one.submitted_at for one in done)
-            seconds = max(moment(one) for one in done) - began
-            listen(f"the queue: {len(done)} of {submissions} in {seconds:.0f} s, {60 * len(done) / seconds:.1f} a minute")
-            alone_each = tuple(alone(clients[at % students]) for at in range(idle))
-            listen(f"idle: {alone_each} s")
-            ended = store.in_state("done", "failed")
-            store.close()
+    seconds = max(map(moment, done)) - min(one.submitted_at for one in done)
     shares = [100 * one.answer.points / (one.answer.gradable or 1.0) for one in ended if one.answer]
     waits = [one.started_at - one.submitted_at for one in done if one.started_at]
     answers = [moment(one) - one.submitted_at for one in done]
     return ServingRecord(
-        device.name if device.kind == "cuda" else "no GPU",
-        datetime.datetime.now(datetime.UTC).strftime("%Y-%m-%d %H:%M UTC"),
-        {"python": platform.python_version(), "torch": torch.__version__, "triton": triton.__version__},
-        cores,
-        gpus,
-        tuple(labs),
-        students,
-        submissions,
-        len(done),
-        round(seconds, 1),
-        round(60 * len(done) / seconds, 1),
-        round(statistics.median(waits), 1),
-        round(max(waits), 1),
-        round(statistics.median(answers), 1),
-        round(max(answers), 1),
-        first,
-        alone_each,
-        round(statistics.median(alone_each or [0.0]), 1),
-        (round(min(shares), 1), round(max(shares), 1)),
+        device=device.name if device.kind == "cuda" else "no GPU",
+        date=datetime.datetime.now(datetime.UTC).strftime("%Y-%m-%d %H:%M UTC"),
+        versions={"python": platform.python_version(), "torch": torch.__version__, "triton": triton.__version__},
+        cores=len(os.sched_getaffinity(0)),
+        gpus=gpus,
+        labs=tuple(load.labs),
+        students=load.students,
+        submissions=load.submissions,
+        answered=len(done),
+        seconds=round(seconds, 1),
+        a_minute=round(60 * len(done) / seconds, 1),
+        wait_median=round(statistics.median(waits), 1),
+        wait_longest=round(max(waits), 1),
+        answer_median=round(statistics.median(answers), 1),
+        answer_longest=round(max(answers), 1),
+        first_seconds=alone[0],
+        idle_seconds=tuple(alone[1:]),
+        idle_median=round(statistics.median(alone[1:] or [0.0]), 1),
+        points=(round(min(shares), 1), round(max(shares), 1)),
     )
 
 

@@ -15,7 +15,7 @@ from model.card import card as card_text
 from model.corpus import HeldOut, held_out_text, training_text
 from model.perplexity import measure
 from model.store import WEIGHTS, default_device, load, load_origin, origin_of, save
-from model.table import RESULTS, SAMPLE_BYTES, again, digest_of, tabulate, to_json, with_labs
+from model.table import RESULTS, again, digest_of, tabulate, to_json, with_labs
 from model.table import load as load_results
 from model.times import TIMES, load_times, measure_times
 from model.times import to_json as times_to_json
@@ -78,7 +78,7 @@ def table(
     if labs:
         results = with_labs(load_results(out), model, weights, held_out.text, typer.echo)
     else:
-        results = tabulate(model, weights, text, held_out.text[: SAMPLE_BYTES + 1], held_out.differing, listen=typer.echo)
+        results = tabulate(model, weights, text, held_out, listen=typer.echo)
     write_whole(out, to_json(results))
     typer.echo(f"wrote {out}; `python -m model card` shows it")
 

@@ -58,7 +58,7 @@ class UsualMistake:
     """A mistake that is easily made: a function that makes it, and a sentence that says it and what to do."""
 
     function: Callable[..., torch.Tensor]
-    told: str
+    message: str
 
 
 @dataclass(frozen=True)
@@ -179,7 +179,7 @@ def _slip(name: str, found: torch.Tensor) -> str:
         return "All outputs are zero here: divide by s to find q, and multiply q by s."
     for number, slip in enumerate(EXERCISES[name].slips):
         if all(abs(a - b) <= SAME * abs(b) for a, b in zip(numbers, slipped(name, number), strict=True)):
-            return slip.told
+            return slip.message
     return ""
 
 
@@ -312,9 +312,9 @@ def _elementwise(x: torch.Tensor, weight: torch.Tensor, threshold: float) -> tor
     return large @ weight.t() + rounded(x - large, INT8) @ rounded(weight, INT8).t()
 
 
-def _of_chosen(x: torch.Tensor, weight: torch.Tensor, kept: torch.Tensor, rest: torch.Tensor) -> torch.Tensor:
-    """The product of the features `kept` as they are, and of those in `rest` rounded."""
-    return x[:, kept] @ weight[:, kept].t() + rounded(x[:, rest], INT8) @ rounded(weight[:, rest], INT8).t()
+def _of_chosen(x: torch.Tensor, weight: torch.Tensor, exact: torch.Tensor, rest: torch.Tensor) -> torch.Tensor:
+    """The product of the features `exact` as they are, and of those in `rest` rounded."""
+    return x[:, exact] @ weight[:, exact].t() + rounded(x[:, rest], INT8) @ rounded(weight[:, rest], INT8).t()
 
 
 def _of_outliers(x: torch.Tensor, threshold: float) -> torch.Tensor:

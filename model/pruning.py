@@ -42,9 +42,9 @@ def block_mask(weight: torch.Tensor, sparsity: float) -> torch.Tensor:
     if not 0.0 <= sparsity <= 1.0 or rows % BLOCK or columns % BLOCK:
         raise ValueError(f"block_mask: found sparsity={sparsity} and a weight {rows} x {columns}, expected 0 to 1 and multiples of 32")
     norms = weight.detach().float().view(rows // BLOCK, BLOCK, columns // BLOCK, BLOCK).square().sum(dim=(1, 3))
-    kept = torch.zeros(norms.numel(), dtype=torch.bool, device=weight.device)
-    kept[norms.flatten().topk(norms.numel() - round(sparsity * norms.numel())).indices] = True
-    return kept.view(norms.shape).repeat_interleave(BLOCK, 0).repeat_interleave(BLOCK, 1)
+    mask = torch.zeros(norms.numel(), dtype=torch.bool, device=weight.device)
+    mask[norms.flatten().topk(norms.numel() - round(sparsity * norms.numel())).indices] = True
+    return mask.view(norms.shape).repeat_interleave(BLOCK, 0).repeat_interleave(BLOCK, 1)
 
 
 def prune(

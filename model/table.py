@@ -18,6 +18,7 @@ from torch import nn
 
 from grader.labs import all_labs
 from grader.unusable import Unusable
+from model.corpus import HeldOut
 from model.layers import but_the_head
 from model.methods import GROUP, METHODS, Examples, Method, quantised, weight_bits
 from model.perplexity import Quality, measure
@@ -78,18 +79,18 @@ class CostTable:
 
 
 def tabulate(
-    model: Transformer, weights: Path, training: bytes, sample: bytes, differing: tuple[str, ...] = (),
-    methods: tuple[Method, ...] = METHODS, listen: Listener = lambda text: None,
+    model: Transformer, weights: Path, training: bytes, held_out: HeldOut, methods: tuple[Method, ...] = METHODS,
+    listen: Listener = lambda text: None,
 ) -> CostTable:
-    """Measures every method and every lab's layers on `model`, which stays as it is."""
+    """Measures every method and every lab's layers on `model`, which stays as it is, over the first SAMPLE_BYTES of the held-out text."""
     examples, rows = Examples(model, training), []
     of_methods: list[Measured] = [partial(_method_row, method, model, examples) for method in methods]
     for measured in (*of_methods, *_labs(model)):
-        row, predicted = measured(sample)
+        row, predicted = measured(held_out.text[: SAMPLE_BYTES + 1])
         rows.append(row)
-        listen(_told(row))
+        listen(_row_text(row))
     device = device_name(next(model.parameters()).device)
-    return CostTable(device, versions(), today(), digest_of(weights), predicted, differing, tuple(rows))
+    return CostTable(device, versions(), today(), digest_of(weights), predicted, held_out.differing, tuple(rows))
 
 
 def with_labs(results: CostTable, model: Transformer, weights: Path, sample: bytes, listen: Listener = lambda text: None) -> CostTable:
@@ -103,7 +104,7 @@ def with_labs(results: CostTable, model: Transformer, weights: Path, sample: byt
     rows = [row for row in results.rows if row.lab is None]
     for measured in _labs(model):
         rows.append(measured(sample[: results.sample_bytes + 1])[0])
-        listen(_told(rows[-1]))
+        listen(_row_text(rows[-1]))
     return replace(results, date=today(), rows=tuple(rows))
 
 
@@ -112,7 +113,7 @@ def digest_of(weights: Path) -> str:
     return hashlib.sha256(weights.read_bytes()).hexdigest()
 
 
-def _told(row: CostRow) -> str:
+def _row_text(row: CostRow) -> str:
     return f"{row.method}{' (planted outliers)' if row.planted else ''}: perplexity {row.perplexity:.4f}"
 
 

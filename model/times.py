@@ -144,11 +144,11 @@ def _swapped(linear: nn.Linear, lab: str, group: int, runs: Any) -> nn.Module:
 
 def _calls(layers: Sequence[nn.Module], inputs: Sequence[torch.Tensor]) -> Callable[[], None]:
     """One call of each layer; outputs are kept apart, as those of layers in a model are."""
-    kept: list[torch.Tensor] = []
+    outputs: list[torch.Tensor] = []
 
     def calls() -> None:
-        kept.clear()
-        kept.extend(layer(x) for layer, x in zip(layers, inputs, strict=True))
+        outputs.clear()
+        outputs.extend(layer(x) for layer, x in zip(layers, inputs, strict=True))
 
     return calls
 

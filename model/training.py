@@ -19,7 +19,7 @@ WARM_UP = 0.02
 
 BETAS = (0.9, 0.95)
 LARGEST_GRADIENT = 1.0
-TOLD_EVERY = 100
+REPORT_EVERY = 100
 
 Listener = Callable[[str], None]
 
@@ -98,9 +98,9 @@ def continue_training(model: Transformer, text: bytes, recipe: Recipe, listen: L
         recent.append(_step(model, rule, next(source).to(device)))
         step += 1
         progress = _progress(recipe, step, time.monotonic() - started)
-        if step % TOLD_EVERY == 0 or progress >= 1.0:
-            loss = torch.stack(recent[-TOLD_EVERY:]).mean().item()
-            recent = recent[-TOLD_EVERY:]
+        if step % REPORT_EVERY == 0 or progress >= 1.0:
+            loss = torch.stack(recent[-REPORT_EVERY:]).mean().item()
+            recent = recent[-REPORT_EVERY:]
             listen(f"step {step}, {time.monotonic() - started:.0f} s: {loss / math.log(2.0):.3f} bits per byte")
     model.eval()
     return Course(step, time.monotonic() - started, loss)

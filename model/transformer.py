@@ -49,11 +49,11 @@ class Attention(nn.Module):
         self.qkv = nn.Linear(sizes.width, 3 * sizes.width, bias=False)
         self.out = nn.Linear(sizes.width, sizes.width, bias=False)
 
-    def forward(self, x: torch.Tensor, turns: tuple[torch.Tensor, torch.Tensor]) -> torch.Tensor:
-        """x [batch, length, width] -> the same shape; turns: cosines and sines [length, head size / 2]."""
+    def forward(self, x: torch.Tensor, cos_sin: tuple[torch.Tensor, torch.Tensor]) -> torch.Tensor:
+        """x [batch, length, width] -> the same shape; cos_sin: cosines and sines [length, head size / 2]."""
         batch, length, width = x.shape
         heads = self.qkv(x).view(batch, length, 3, self.heads, width // self.heads).permute(2, 0, 3, 1, 4)
-        query, key = rotate(heads[0], *turns), rotate(heads[1], *turns)
+        query, key = rotate(heads[0], *cos_sin), rotate(heads[1], *cos_sin)
         mixed = F.scaled_dot_product_attention(query, key, heads[2], is_causal=True)
         return self.out(mixed.transpose(1, 2).reshape(batch, length, width))  # type: ignore[no-any-return]
 
@@ -80,8 +80,8 @@ class TransformerBlock(nn.Module):
         self.mlp_norm = nn.RMSNorm(sizes.width, eps=1e-6)
         self.mlp = MLP(sizes)
 
-    def forward(self, x: torch.Tensor, turns: tuple[torch.Tensor, torch.Tensor]) -> torch.Tensor:
-        x = x + self.attention(self.attention_norm(x), turns)
+    def forward(self, x: torch.Tensor, cos_sin: tuple[torch.Tensor, torch.Tensor]) -> torch.Tensor:
+        x = x + self.attention(self.attention_norm(x), cos_sin)
         return x + self.mlp(self.mlp_norm(x))  # type: ignore[no-any-return]
 
 
@@ -109,13 +109,13 @@ class Transformer(nn.Module):
         if length > self.sizes.context:
             raise ValueError(f"found {length} bytes, expected at most {self.sizes.context}; cut the text into windows")
         x = self.embedding(tokens)
-        turns = rotary_turns(length, self.sizes.width // self.sizes.heads, x.device)
+        cos_sin = rotary_cos_sin(length, self.sizes.width // self.sizes.heads, x.device)
         for block in self.blocks:
-            x = block(x, turns)
+            x = block(x, cos_sin)
         return self.head(self.norm(x))  # type: ignore[no-any-return]
 
 
-def rotary_turns(length: int, size: int, device: torch.device) -> tuple[torch.Tensor, torch.Tensor]:
+def rotary_cos_sin(length: int, size: int, device: torch.device) -> tuple[torch.Tensor, torch.Tensor]:
     """Cosines and sines [length, size / 2], fp32: place t turns pair i by the angle t * 10000^(-2 i / size)."""
     rates = ROTARY_BASE ** (-torch.arange(0, size, 2, device=device, dtype=torch.float32) / size)
     angles = torch.arange(length, device=device, dtype=torch.float32)[:, None] * rates

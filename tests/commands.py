@@ -21,9 +21,14 @@ def invoked(*arguments: Any) -> Result:
     return CliRunner(env={"COLUMNS": "100"}).invoke(app, [str(argument) for argument in arguments], catch_exceptions=False)
 
 
-def python(*arguments: Any, seconds: float = 300, **environment: str) -> str:
-    """What a program prints that Python runs in a process of its own, in the repository's root; it has to end well."""
-    command, told = [sys.executable, *map(str, arguments)], {**os.environ, **environment}
-    done = subprocess.run(command, cwd=ROOT, env=told, capture_output=True, text=True, timeout=seconds, check=False)
+def ran(*command: Any, cwd: Path = ROOT, seconds: float = 600, **environment: str) -> subprocess.CompletedProcess[str]:
+    """A program in a process of its own, with these variables beside those of the environment; it may fail."""
+    variables = {**os.environ, **environment}
+    return subprocess.run([*map(str, command)], cwd=cwd, env=variables, capture_output=True, text=True, timeout=seconds, check=False)
+
+
+def python(*arguments: Any, cwd: Path = ROOT, seconds: float = 600, **environment: str) -> str:
+    """What a program prints that Python runs in a process of its own; it has to end well."""
+    done = ran(sys.executable, *arguments, cwd=cwd, seconds=seconds, **environment)
     assert done.returncode == 0, (done.stdout + done.stderr)[-4000:]
     return done.stdout

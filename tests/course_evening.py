@@ -99,7 +99,7 @@ def serve(place: Path, port: int, address: str) -> None:
     from grader.classroom.server.api import application
     from grader.classroom.server.dispatching import Dispatcher
     from grader.classroom.server.service import Service
-    from grader.classroom.server.throttling import Impatient
+    from grader.classroom.server.throttling import TimedProtocol
     from tests.course_gpu import pretend
     from tests.course_server import LABS, MOST
     from tests.reports import H200
@@ -117,7 +117,7 @@ def serve(place: Path, port: int, address: str) -> None:
         dispatcher = Dispatcher(store, journal, pool, engine, setup, 4)
         service = Service(dispatcher, LABS, per_hour=MOST)
         dispatcher.start()
-        uvicorn.run(application(service), port=port, http=Impatient, ws="none", lifespan="off", access_log=False, log_level="warning")
+        uvicorn.run(application(service), port=port, http=TimedProtocol, ws="none", lifespan="off", access_log=False, log_level="warning")
 
 
 SLOW = {"RAY_agent_register_timeout_ms": "240000", "RAY_raylet_start_wait_time_s": "240"}

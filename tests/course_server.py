@@ -30,7 +30,7 @@ from grader.classroom.server.api import application
 from grader.classroom.server.dispatching import Dispatcher
 from grader.classroom.server.service import Service
 from grader.classroom.server.store import Store
-from grader.classroom.server.throttling import Impatient, Rates
+from grader.classroom.server.throttling import Rates, TimedProtocol
 from grader.labs import get_lab
 from grader.model import KernelSource, LabReport
 from tests.reports import H200, gpu_report
@@ -131,7 +131,7 @@ def course(folder: Path, *, students: int = 3, speed: float = 1000.0, per_minute
         service = Service(dispatcher, LABS, per_hour=MOST, gpus=("NVIDIA H200",))
         service.rates, service.failures = Rates(per_minute), Rates(MOST)
         config = uvicorn.Config(
-            application(service), port=0, http=Impatient, ws="none", lifespan="off", access_log=False, log_level="warning",
+            application(service), port=0, http=TimedProtocol, ws="none", lifespan="off", access_log=False, log_level="warning",
             server_header=False, timeout_keep_alive=10, timeout_graceful_shutdown=1,
         )
         server = uvicorn.Server(config)

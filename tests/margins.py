@@ -266,8 +266,8 @@ def lower_formats(lab: Lab) -> Formats:
     if lab.id in LOWER:
         return LOWER[lab.id]
     stored_as_integers = any(parameter.type in ("*i8", "*i32") for parameter in lab.parameters)
-    kept = {"x int8": lab.operand == "int8", "w int8": stored_as_integers}
-    return {name: how for name, how in LOWER["dds"].items() if not kept.get(name)}
+    exact = {"x int8": lab.operand == "int8", "w int8": stored_as_integers}
+    return {name: how for name, how in LOWER["dds"].items() if not exact.get(name)}
 
 
 BF16: dict[str, Formats] = {

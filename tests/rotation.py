@@ -71,7 +71,7 @@ def everything() -> bool:
 
 
 @cache
-def turn() -> int:
+def commit_number() -> int:
     """How many commits there were before; of a shallow clone, which does not know, a number made of its commit; 0 without git."""
     try:
         if _git("rev-parse", "--is-shallow-repository") == "true":
@@ -88,7 +88,7 @@ def _git(*arguments: str) -> str:
 
 def share(those: Sequence[Any], shares: int) -> list[Any]:
     """This commit's part of them, or all."""
-    return list(those) if everything() else list(those[turn() % shares :: shares])
+    return list(those) if everything() else list(those[commit_number() % shares :: shares])
 
 
 def left_out(names: Sequence[str], bonus: Sequence[str]) -> dict[str, str]:

@@ -75,12 +75,12 @@ class Answering(Entered):
 
     def _report(self, source: KernelSource) -> LabReport:
         hostile = "HOSTILE" in source.module
-        told = self._message if hostile else "right"
+        message = self._message if hostile else "right"
         tests = (
-            TestResult("one_tile", "correctness", "passed", 0.0, 0.0, told, None, self._metrics if hostile else {}),
+            TestResult("one_tile", "correctness", "passed", 0.0, 0.0, message, None, self._metrics if hostile else {}),
         )
         return LabReport(
-            source.lab_id, get_lab(source.lab_id).title, "graded", told, tests, 0.0, 60.0, "skipped", 0.0, 40.0, 60.0,
+            source.lab_id, get_lab(source.lab_id).title, "graded", message, tests, 0.0, 60.0, "skipped", 0.0, 40.0, 60.0,
             configs=self._configs if hostile else (), source=source,
         )
 

@@ -4,8 +4,9 @@
     python -m tests.triton_viz_table --out tests/triton_viz.json [NAME ...]
     python -m tests.triton_viz_table --page --out tests/triton_viz.json          writes docs/triton-viz.md
 
-Each kernel is launched once by each, in a process of its own: the module that the grader generates from its text, the smallest public case
-whose rows end inside a tile, the first config. The sanitizer runs as it does by default, but goes on after its first finding.
+Each kernel is launched once by each, in a process of its own: the module that the grader generates from its text, the first config, and the
+smallest public case whose M, N and K end inside a tile (of a wrong kernel, the smallest that it fails). The sanitizer runs as it does by
+default, but goes on after its first finding.
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ from typing import Any
 
 import numpy as np
 
-SECONDS = 60.0
+SECONDS = 120.0
 """By the clock, for a launch of either."""
 
 RECORD, PAGE = Path(__file__).with_name("triton_viz.json"), Path(__file__).parents[1] / "docs" / "triton-viz.md"
@@ -78,17 +79,17 @@ Lines are those of the generated module. Written by `python -m tests.triton_viz_
 """
 
 
-def kernels() -> Iterator[tuple[str, str, str, str, bool]]:
-    """Lab, name, text, suffix, and whether it is right: every style, and every wrong kernel of the labs' lists."""
+def kernels() -> Iterator[tuple[str, str, str, str, tuple[str, ...]]]:
+    """Lab, name, text, suffix, and the cases that it fails: every style, and every wrong kernel of the labs' lists."""
     from tests.submissions import all_mistakes, styles
 
     for path in styles():
-        yield path.stem.split("_")[0], path.stem, path.read_text(encoding="utf-8"), path.suffix, True
+        yield path.stem.split("_")[0], path.stem, path.read_text(encoding="utf-8"), path.suffix, ()
     for one in all_mistakes():
-        yield one.lab, f"{one.lab}_{one.name}", one.source, ".py", False
+        yield one.lab, f"{one.lab}_{one.name}", one.source, ".py", one.fails
 
 
-def prepare(lab_id: str, text: str, suffix: str, folder: Path) -> str:
+def prepare(lab_id: str, text: str, suffix: str, fails: tuple[str, ...], folder: Path) -> str:
     """Writes a kernel's module and one launch into a folder; why not, where there is none."""
     from grader.building import BuildOptions, read_by_triton
     from grader.labs import get_lab
@@ -103,10 +104,9 @@ def prepare(lab_id: str, text: str, suffix: str, folder: Path) -> str:
     bundle = read_by_triton(lab, read(source, [lab]).labs[lab_id], BuildOptions((90,), "check", 1))
     if not isinstance(bundle, KernelBundle):
         return str(bundle)
-    cases = {case.name: case for case in lab.cases if case.M % 16 and not case.hidden}
-    pairs = [
-        pair for pair in launch_pairs(lab, bundle, compiled=False) if pair[0] in cases and pair not in bundle.refused
-    ]
+    tails = [case for case in lab.cases if case.M % 16 and case.N % 32 and case.K % 32] or [case for case in lab.cases if case.M % 16]
+    cases = {case.name: case for case in ([lab.case(name) for name in fails] or tails)}
+    pairs = [pair for pair in launch_pairs(lab, bundle, compiled=False) if pair[0] in cases and pair not in bundle.refused]
     if not pairs:
         return "no launch of a small case"
     name, config = min(pairs, key=lambda pair: (cases[pair[0]].M * cases[pair[0]].N * cases[pair[0]].K, pair[1]))
@@ -252,12 +252,12 @@ def main() -> None:
         PAGE.write_text(page(json.loads(options.out.read_text(encoding="utf-8"))), encoding="utf-8")
         return
     known = json.loads(options.out.read_text(encoding="utf-8")) if options.out.is_file() else {}
-    for lab, name, text, suffix, right in kernels():
+    for lab, name, text, suffix, fails in kernels():
         if (options.names and name not in options.names) or name in known:
             continue
         with tempfile.TemporaryDirectory() as place:
-            why = prepare(lab, text, suffix, Path(place))
-            row = {"lab": lab, "right": right, "launch": why}
+            why = prepare(lab, text, suffix, fails, Path(place))
+            row = {"lab": lab, "right": not fails, "launch": why}
             if not why:
                 row.update({tool: asked(tool, Path(place)) for tool in ("watched", "viz")})
         known[name] = row

@@ -104,7 +104,7 @@ def _linear(problems: Sequence[Problem]) -> list[Call]:
     return [partial(torch.nn.functional.linear, problem.tensors["x_ptr"], _bsr(problem)) for problem in problems]
 
 
-def _ahead(problem: Problem, part: int) -> None:
+def _precompile(problem: Problem, part: int) -> None:
     for meta in _metas(problem.scalars["M"])[part::PARTS]:
         try:
             _call(problem, dict(meta))()
@@ -114,7 +114,7 @@ def _ahead(problem: Problem, part: int) -> None:
 
 PEERS = (
     Peer("bsr_dense_addmm, tuned", "dds", "X given and Y left transposed; parameters searched for each shape", _tuned,
-         transposed=True, parts=PARTS, ahead=_ahead),
+         transposed=True, parts=PARTS, precompile=_precompile),
     Peer("bsr_dense_addmm, stock", "dds", "X given and Y left transposed; PyTorch's own parameters", _stock, transposed=True),
     Peer("F.linear, BSR weight", "dds", "X and Y as in the lab", _linear),
 )

@@ -62,5 +62,5 @@ def _gemlite(problems: Sequence[Problem]) -> list[Call]:
 
 PEERS = (
     Peer("tinygemm int4 g128 with zeros", "gptq", "torch._weight_int4pack_mm: bf16, its own packing", _tinygemm),
-    Peer("GemLite A16W4 g128 with zeros", "gptq", "its h100 table", _gemlite, "gemlite", parts=1, ahead=first_call(_gemlite)),
+    Peer("GemLite A16W4 g128 with zeros", "gptq", "its h100 table", _gemlite, "gemlite", parts=1, precompile=first_call(_gemlite)),
 )

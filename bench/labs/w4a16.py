@@ -67,7 +67,7 @@ def _humming(problems: Sequence[Problem]) -> list[Call]:
 
 PEERS = (
     Peer("tinygemm int4 g128", "w4a16", "torch._weight_int4pack_mm: bf16, its own packing", _tinygemm),
-    Peer("GemLite A16W4 g128", "w4a16", "its h100 table", _gemlite, "gemlite", parts=1, ahead=first_call(_gemlite)),
+    Peer("GemLite A16W4 g128", "w4a16", "its h100 table", _gemlite, "gemlite", parts=1, precompile=first_call(_gemlite)),
     Peer("Humming W4A16", "w4a16", "a scale for each channel, as the lab has it", _humming, "humming",
-         parts=1, ahead=first_call(_humming)),
+         parts=1, precompile=first_call(_humming)),
 )

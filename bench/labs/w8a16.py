@@ -69,9 +69,9 @@ def _compiled_linear() -> Callable[..., torch.Tensor]:
 
 
 PEERS = (
-    Peer("GemLite A16W8", "w8a16", "its h100 table", _gemlite, "gemlite", parts=1, ahead=first_call(_gemlite)),
+    Peer("GemLite A16W8", "w8a16", "its h100 table", _gemlite, "gemlite", parts=1, precompile=first_call(_gemlite)),
     Peer("Humming W8A16", "w8a16", "compiled when it is first called", _humming, "humming",
-         parts=1, ahead=first_call(_humming)),
+         parts=1, precompile=first_call(_humming)),
     Peer("torchao int8 weight-only, torch.compile", "w8a16", "quantises the dequantised weight again, per channel", _torchao, "torchao",
-         parts=1, ahead=first_call(_torchao)),
+         parts=1, precompile=first_call(_torchao)),
 )

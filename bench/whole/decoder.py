@@ -13,7 +13,7 @@ from dataclasses import asdict, dataclass, replace
 
 import torch
 
-from bench.ahead import Ahead, sentence
+from bench.precompiling import Precompilation, sentence
 from bench.whole.llama import Decoder, DecoderSizes
 from bench.whole.measuring import Spans, interleaved
 from bench.whole.recording import record_of, with_spans
@@ -32,7 +32,7 @@ LAYERS = 4
 """Copies of the layer in a graph: together several times as large as any L2, in 4 bits too."""
 
 ROUNDS = 45
-AHEAD_SECONDS = 120.0
+PRECOMPILE_SECONDS = 120.0
 LARGEST_ERROR = 0.05
 """Relative distance of a layer with kernels from the same with `naive`: above what rounding comes to, int8 quanta that flip among it, and
 far below what another product would make."""
@@ -53,7 +53,7 @@ class ReadyLayer:
 def decoder(sizes: DecoderSizes, device: Device, listen: Listener = lambda text: None) -> ModelRecord:
     """Times fp16 and every lab on the GPU of `device`. What fails becomes an entry that says so."""
     began = time.monotonic()
-    not_compiled = compile_ahead(sizes)
+    not_compiled = precompile(sizes)
     listen(f"compiled ahead until {time.monotonic() - began:.0f} s")
     if not_compiled:
         listen(not_compiled)
@@ -140,13 +140,13 @@ class LayerTask:
         return self.lab
 
 
-def compile_ahead(sizes: DecoderSizes) -> str:
+def precompile(sizes: DecoderSizes) -> str:
     """Lets each lab's kernels be compiled and tuned once in a process of its own, all at once, so that Triton's cache is warm.
 
     Returns the sentence that says what was not, or "".
     """
-    with Ahead(_meet, [[LayerTask(lab, sizes)] for lab in all_labs()], AHEAD_SECONDS) as ahead:
-        return ahead.wait()
+    with Precompilation(_meet, [[LayerTask(lab, sizes)] for lab in all_labs()], PRECOMPILE_SECONDS) as precompilation:
+        return precompilation.wait()
 
 
 def _meet(task: LayerTask) -> None:

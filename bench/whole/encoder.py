@@ -12,7 +12,7 @@ from typing import Any
 import torch
 from torch import nn
 
-from bench.ahead import sentence
+from bench.precompiling import sentence
 from bench.whole.measuring import Called, allocated, interleaved, peak_bytes
 from bench.whole.recording import record_of, with_spans
 from bench.whole.swapping import BEST, TEMPLATES, as_one_operation, change, compile_blocks, fuse, unfuse

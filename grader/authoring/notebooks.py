@@ -22,6 +22,7 @@ import ast
 import hashlib
 import re
 from collections.abc import Iterator
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -52,6 +53,15 @@ METADATA = {
 ROLES = ("solution", "test", "answer")
 
 
+@dataclass(frozen=True)
+class Edition:
+    """Which notebook is made of a source: of the repository at `root`, in a language, with its solutions or stripped of them."""
+
+    root: Path
+    language: Language
+    stripped: bool
+
+
 def sources(root: Path) -> list[Path]:
     """The sources of all notebooks of the repository at `root`."""
     return sorted((root / SOURCE).glob("*.py"))
@@ -59,12 +69,12 @@ def sources(root: Path) -> list[Path]:
 
 def instructor_notebook(source: Path, root: Path, language: Language = "en") -> NotebookNode:
     """The notebook with its solutions. Raises Unusable."""
-    return _notebook(source, root, language, stripped=False)
+    return _notebook(source, Edition(root, language, stripped=False))
 
 
 def student_notebook(source: Path, root: Path, language: Language = "en") -> NotebookNode:
     """The notebook that students get. Raises Unusable."""
-    return _notebook(source, root, language, stripped=True)
+    return _notebook(source, Edition(root, language, stripped=True))
 
 
 def student_files(root: Path) -> dict[str, str]:
@@ -111,7 +121,7 @@ def _pairs(source: Path) -> Iterator[tuple[int, Any, Any]]:
             )
 
 
-def _notebook(source: Path, root: Path, language: Language, *, stripped: bool) -> NotebookNode:
+def _notebook(source: Path, edition: Edition) -> NotebookNode:
     cells: list[Any] = []
     ids: set[str] = set()
     for number, cell, twin in _pairs(source):
@@ -120,24 +130,24 @@ def _notebook(source: Path, root: Path, language: Language, *, stripped: bool) -
         if base in ids:
             raise Unusable(f"{name} is the second one with the id {base}; give it another, or other words")
         ids.add(base)
-        text = WRAPPED.sub("", twin.source) if twin is not None and language == "zh" else cell.source
-        made = _cell(cell, text, name, root, language, "en" if twin is None else language, stripped=stripped)
+        text = WRAPPED.sub("", twin.source) if twin is not None and edition.language == "zh" else cell.source
+        made = _cell(cell, text, name, "en" if twin is None else edition.language, edition)
         made["id"] = base
         cells.append(made)
-    _make_hosted(cells, source.stem, root, language)
+    _make_hosted(cells, source.stem, edition)
     return v4.new_notebook(cells=cells, metadata=METADATA)
 
 
-def _make_hosted(cells: list[Any], stem: str, root: Path, language: Language) -> None:
+def _make_hosted(cells: list[Any], stem: str, edition: Edition) -> None:
     """Adds the badges below the title, and above the first code cell the one that installs the lab where it is not there."""
-    repository = repository_url(root)
+    repository = repository_url(edition.root)
     if cells and cells[0].cell_type == "markdown":
         title, _, rest = cells[0].source.partition("\n")
-        row = badges(repository, f"notebooks/{FOLDERS[language]}{stem}.ipynb")
+        row = badges(repository, f"notebooks/{FOLDERS[edition.language]}{stem}.ipynb")
         cells[0].source = f"{title}\n\n{row}\n{rest}".rstrip("\n")
     first = next((at for at, cell in enumerate(cells) if cell.cell_type == "code"), None)
     if first is not None:
-        cell = v4.new_code_cell(installing(repository, root))
+        cell = v4.new_code_cell(installing(repository, edition.root))
         cell["id"] = f"{stem}-install"
         cells.insert(first, cell)
 
@@ -153,8 +163,8 @@ def _own(cell: Any) -> dict[str, Any]:
     return {key: value for key, value in cell.metadata.items() if not key.startswith("lines_to_")}
 
 
-def _cell(cell: Any, text: str, name: str, root: Path, language: Language, spoken: Language, *, stripped: bool) -> Any:
-    """A cell of the notebook, from the one of the source and its text. language: the notebook's; spoken: the text's."""
+def _cell(cell: Any, text: str, name: str, spoken: Language, edition: Edition) -> Any:
+    """A cell of the notebook, from the one of the source and its text. spoken: the text's language."""
     metadata = _own(cell)
     role, grade_id = _role_of(cell)
     if role:
@@ -164,17 +174,19 @@ def _cell(cell: Any, text: str, name: str, root: Path, language: Language, spoke
         unknown = ", ".join([*metadata, *(["points"] if points is not None else [])])
         raise Unusable(f"{name} has {unknown}, expected one of {', '.join(ROLES)}, and points beside the last two")
     if cell.cell_type == "markdown":
-        text = with_measurements(text, root, name, spoken)
-        text = LINK.sub(lambda match: f"]({_linked(match['target'], language)})", text)
-        if role == "answer" and stripped:
+        text = with_measurements(text, edition.root, name, spoken)
+        text = LINK.sub(lambda match: f"]({_linked(match['target'], edition.language)})", text)
+        if role == "answer" and edition.stripped:
             text = UNANSWERED
         return v4.new_markdown_cell(text, metadata=_metadata(role, grade_id, points, "markdown"))
-    text = with_measurements(INCLUDE.sub(lambda match: _included(root, match, name), text), root, name, spoken)
+    text = with_measurements(
+        INCLUDE.sub(lambda match: _included(edition.root, match, name), text), edition.root, name, spoken
+    )
     if role != "solution" and (BEGIN in text or END in text):
         raise Unusable(f'{name} holds solution markers and is not a solution cell; say solution="ID" in its first line')
     if role == "solution" and BEGIN not in text:
         raise Unusable(f"{name} is a solution cell without {BEGIN}; mark what students write")
-    if stripped:
+    if edition.stripped:
         text = strip_solution(text, name).rstrip("\n")
     return v4.new_code_cell(text, metadata=_metadata(role, grade_id, points, "code"))
 

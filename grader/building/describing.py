@@ -249,10 +249,7 @@ def _launches(
             launches[name, index] = result
         else:
             if result not in messages and len(messages) < MAX_MESSAGES:
-                keys = tuple(configs[index].constants)
-                messages[result] = launch_message(
-                    source, lab.grid, index, result, keys, tuple(scalars[name]), _line(described)
-                )
+                messages[result] = launch_message(source, lab, configs[index], result, _line(described))
             refused[name, index] = f"{configs[index]} on {name}: {messages.get(result, result)}"
     if set(launches) | set(refused) != {(case.name, config.index) for case in cases for config in configs}:
         raise ValueError("launches are missing")

@@ -12,7 +12,7 @@ from rich.table import Table
 from grader.cli.arguments import application, errors, labs_named, refuse
 from grader.cli.command_options import Profile, Work, work
 from grader.cli.grade import grade, watch
-from grader.client import Client, points, sign_in
+from grader.client import Client, result_line, sign_in
 from grader.reporting.text import Terminal, prose
 
 app = application("The student's command: check and grade here, submit to the course's server.")
@@ -70,7 +70,7 @@ def submit(
         raise typer.Exit(130) from None
     for text, style in found.get("remarks", ()):
         console.print(escape(text), style=style or None, soft_wrap=True)
-    console.print(f"attempt {found['id']}: {escape(points(found))}", style="bold")
+    console.print(f"attempt {found['id']}: {escape(result_line(found))}", style="bold")
     console.print(f"Report with pictures: {escape(client.account.url + found['page'])}", soft_wrap=True)
 
 
@@ -82,7 +82,7 @@ def status() -> None:
         table.add_column(column)
     for one in Client().attempts():
         moment = datetime.fromtimestamp(one["submitted_at"], UTC)
-        table.add_row(str(one["id"]), escape(one["lab"]), f"{moment:%Y-%m-%d %H:%M}", escape(points(one)))
+        table.add_row(str(one["id"]), escape(one["lab"]), f"{moment:%Y-%m-%d %H:%M}", escape(result_line(one)))
     Terminal(highlight=False).print(table)
 
 

@@ -68,7 +68,7 @@ def serve(
     from grader.classroom.server.dispatching import Dispatcher
     from grader.classroom.server.service import Service
     from grader.classroom.server.store import DUE, Store
-    from grader.classroom.server.throttling import Impatient
+    from grader.classroom.server.throttling import TimedProtocol
     from grader.gpu.devices import gpus, visible_gpus
     from grader.judging.rubric import load_rubric
 
@@ -102,7 +102,7 @@ def serve(
                 application(service),
                 host=host,
                 port=port,
-                http=Impatient,
+                http=TimedProtocol,
                 ws="none",
                 lifespan="off",
                 access_log=False,

@@ -40,7 +40,7 @@ class Account:
     token: str
 
 
-def place() -> Path:
+def account_file() -> Path:
     """The file that `lab login` writes."""
     home = os.environ.get("XDG_CONFIG_HOME") or str(Path.home() / ".config")
     return Path(home) / "triton-kernel-lab" / "server.json"
@@ -49,7 +49,7 @@ def place() -> Path:
 def account() -> Account:
     """What environment or file say. Raises Unusable where nobody signed in."""
     try:
-        written = json.loads(place().read_text(encoding="utf-8"))
+        written = json.loads(account_file().read_text(encoding="utf-8"))
         url, token = str(written["url"]), str(written["token"])
     except (OSError, ValueError, KeyError, TypeError):
         url, token = "", ""
@@ -68,8 +68,8 @@ def sign_in(url: str, token: str) -> None:
         raise Unusable(f"{url} would send your token unencrypted; use https://")
     found = Account(url.rstrip("/"), token.strip())
     Client(found).attempts()
-    place().parent.mkdir(parents=True, exist_ok=True, mode=0o700)
-    write_whole(place(), json.dumps({"url": found.url, "token": found.token}), 0o600)
+    account_file().parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+    write_whole(account_file(), json.dumps({"url": found.url, "token": found.token}), 0o600)
 
 
 class _NotNow(Unusable):
@@ -93,25 +93,25 @@ class Client:
             "request": uuid.uuid4().hex,
         }
         upload |= {"profile": True} if profile else {}
-        return dict(self._asked("POST", "/api/attempts", upload, attempts=3))
+        return dict(self._request("POST", "/api/attempts", upload, attempts=3))
 
     def attempts(self) -> list[dict[str, Any]]:
         """The last attempts, the newest first."""
-        return list(self._asked("GET", "/api/attempts"))
+        return list(self._request("GET", "/api/attempts"))
 
     def cancel(self, number: int) -> dict[str, Any]:
         """Takes an attempt out of the queue, or off its way."""
-        return dict(self._asked("POST", f"/api/attempts/{number}/cancel"))
+        return dict(self._request("POST", f"/api/attempts/{number}/cancel"))
 
     def board(self) -> dict[str, Any]:
-        return dict(self._asked("GET", "/api/board"))
+        return dict(self._request("GET", "/api/board"))
 
     def follow(self, number: int, listen: Callable[[str], None] = lambda words: None) -> dict[str, Any]:
         """Waits for an attempt's answer; `listen` hears where it stands. A server that comes back in time is waited for."""
         until = time.monotonic() + PATIENCE
         while True:
             try:
-                news: dict[str, Any] = self._asked("GET", f"/api/attempts/{number}")
+                news: dict[str, Any] = self._request("GET", f"/api/attempts/{number}")
                 until = time.monotonic() + PATIENCE
                 if news["ended"]:
                     return news
@@ -124,7 +124,7 @@ class Client:
                 listen("the server does not answer; trying again")
             time.sleep(EVERY_SECONDS)
 
-    def _asked(self, method: str, path: str, content: Mapping[str, Any] | None = None, attempts: int = 1) -> Any:
+    def _request(self, method: str, path: str, content: Mapping[str, Any] | None = None, attempts: int = 1) -> Any:
         import httpx
 
         for left in reversed(range(attempts)):
@@ -152,7 +152,7 @@ class Client:
         return httpx.Client(base_url=self.account.url, headers=headers, timeout=SECONDS, trust_env=not here)
 
 
-def points(news: Mapping[str, Any]) -> str:
+def result_line(news: Mapping[str, Any]) -> str:
     """What an attempt came to, in a line."""
     words = prose(str(news["words"]))
     if news["state"] != "done":

@@ -10,7 +10,9 @@ from collections.abc import Collection
 from grader.compile_errors.fault import Fault
 from grader.compile_errors.names import suggest
 from grader.compile_errors.setting import Setting, targets, unparsed
-from grader.model import KernelSource
+from grader.compile_errors.table import Message
+from grader.labs import Lab
+from grader.model import Config, KernelSource
 from grader.parsing import function_named, nodes
 
 
@@ -26,22 +28,14 @@ def config_message(source: KernelSource, index: int, sentence: str) -> str:
     return at.message(cause, step or "correct this config", quiet=True)
 
 
-def launch_message(
-    source: KernelSource,
-    grid: str,
-    index: int,
-    sentence: str,
-    keys: Collection[str],
-    scalars: Collection[str],
-    line: int | None = None,
-) -> str:
-    """Why config number `index` cannot be launched, where the text says so: in a heuristic, the grid or the config.
-
-    keys: what the config sets; scalars: the lab's parameters that are numbers; line: where the grid raised.
-    """
+def launch_message(source: KernelSource, lab: Lab, config: Config, sentence: str, line: int | None = None) -> str:
+    """Why a config cannot be launched, where the text says so: in a heuristic, the grid or the config. line: where the grid raised."""
     if computed := re.match(r"the heuristic for `(\w+)` raised", sentence):
-        return _heuristic_message(source, computed[1], sentence, (*scalars, *keys))
-    return _grid_message(source, grid, sentence, keys, line) if source.grid else config_message(source, index, sentence)
+        scalars = (parameter.name for parameter in lab.parameters if parameter.type == "int")
+        return _heuristic_message(source, computed[1], sentence, (*scalars, *config.constants))
+    if source.grid:
+        return _grid_message(source, lab.grid, sentence, tuple(config.constants), line)
+    return config_message(source, config.index, sentence)
 
 
 def _heuristic_message(source: KernelSource, name: str, sentence: str, keys: Collection[str]) -> str:
@@ -110,13 +104,13 @@ def _returned(function: ast.FunctionDef) -> str:
     return "write return in front of its last line" if ends_with_value else "end it with return and the tuple"
 
 
-def _parts(sentence: str) -> tuple[str, str]:
+def _parts(sentence: str) -> Message:
     """ "found; expected what: next" as what was found and expected, and what to do."""
     cause, _, step = sentence.partition("; ")
     if step.startswith("expected "):
         expected, _, step = step.partition(": ")
         cause = f"{cause}, {expected}"
-    return cause, step
+    return Message(cause, step)
 
 
 def _config_node(tree: ast.Module, kernel: str, index: int) -> ast.AST | None:

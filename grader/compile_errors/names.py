@@ -10,7 +10,7 @@ import re
 from collections.abc import Iterable, Sequence
 from functools import cache
 
-from grader.compile_errors.table import instead
+from grader.compile_errors.table import Message, instead
 from grader.parsing import nodes
 
 HANDED_IN = r"[MNK]|BLOCK(_\w+)?|\w+_ptr|stride_\w+"
@@ -78,46 +78,50 @@ def parameters_of(call: str) -> list[str]:
 
 def undefined(
     name: str, tree: ast.AST, function: ast.AST | None = None, line: int | None = None, scope: Iterable[str] = ()
-) -> tuple[str, str]:
-    """(cause, next step) for a name without a value.
+) -> Message:
+    """About a name without a value.
 
     `function` holds the use, which is in `line` of the tree; scope: names that had a value there.
     """
     if function is not None and (found := _defined_out_of_reach(name, function, line)):
         return found
     if name in ("torch", "np", "numpy", "cupy", "jax"):
-        return (
+        return Message(
             f"`{name}` is not defined, and a Triton kernel cannot call it",
             "compute it with triton.language (tl.) operations on tiles",
         )
     if name in ("tl", "triton", "language"):
         module = "triton.language as tl" if name != "triton" else "triton"
-        return f"`{name}` is not defined: its import is missing", f"put import {module} at the top of the file"
+        return Message(f"`{name}` is not defined: its import is missing", f"put import {module} at the top of the file")
     if name == "libdevice":
-        return (
+        return Message(
             "`libdevice` is not defined: its import is missing",
             "put from triton.language.extra import libdevice at the top of the file",
         )
     if name in instead() and hasattr(builtins, name):
-        return f"Python's `{name}` does not work in a Triton kernel", f"write {instead()[name]}"
+        return Message(f"Python's `{name}` does not work in a Triton kernel", f"write {instead()[name]}")
     seen = set(scope) if len(name) > 1 else set()  # a notebook has an `x` or `w` of its own, which no kernel means
     local = seen | (_bound(function) if function is not None else set()) | _bound_at_top(tree)
     if f"tl.{name}" in language_names():
-        return f"`{name}` is not defined", f"did you mean `tl.{name}`? Triton's functions need the prefix tl."
+        return Message(f"`{name}` is not defined", f"did you mean `tl.{name}`? Triton's functions need the prefix tl.")
     near = suggest(name, local) or (None if name in instead() else suggest(name, language_names()))
     if near:
-        return f"`{name}` is not defined", f"did you mean `{near}`?"
+        return Message(f"`{name}` is not defined", f"did you mean `{near}`?")
     if name in instead():
-        return f"`{name}` is not defined", f"write {instead()[name]}"
+        return Message(f"`{name}` is not defined", f"write {instead()[name]}")
     if hasattr(builtins, name):
-        return f"Python's `{name}` does not work in a Triton kernel", "write it with triton.language (tl.) operations"
+        return Message(
+            f"Python's `{name}` does not work in a Triton kernel", "write it with triton.language (tl.) operations"
+        )
     if isinstance(function, ast.FunctionDef) and re.fullmatch(HANDED_IN, name):
         cause = f"`{name}` is not defined: {function.name} has no such parameter"
-        return cause, "do without it, or make it a parameter and pass it in the call"
-    return f"`{name}` is not defined", f"give `{name}` a value above this line, or import it at the top of the file"
+        return Message(cause, "do without it, or make it a parameter and pass it in the call")
+    return Message(
+        f"`{name}` is not defined", f"give `{name}` a value above this line, or import it at the top of the file"
+    )
 
 
-def _defined_out_of_reach(name: str, function: ast.AST, line: int | None) -> tuple[str, str] | None:
+def _defined_out_of_reach(name: str, function: ast.AST, line: int | None) -> Message | None:
     """A name that the same function does define, only not where it is used."""
     stores = [part for part in nodes(function, ast.Name) if part.id == name and isinstance(part.ctx, ast.Store)]
     before = [part for part in stores if line is not None and part.lineno < line]
@@ -127,18 +131,18 @@ def _defined_out_of_reach(name: str, function: ast.AST, line: int | None) -> tup
         where = "above" if line is None or block.lineno < line else "below"
         behind = line is not None and line > (block.end_lineno or block.lineno)
         indent = ", or indent this line if it belongs inside" if behind else ""
-        return (
+        return Message(
             f"`{name}` has no value here: it gets one only inside the `{kind}` {where}",
             f"give `{name}` a value of the same shape and dtype before that `{kind}`{indent}",
         )
     if before or not stores:
         return None
     if min(part.lineno for part in stores) == line:
-        return (
+        return Message(
             f"`{name}` has no value yet: assigning to it in a kernel makes a new local variable",
             f"give `{name}` a first value in the kernel, above this line; results are stored with tl.store",
         )
-    return (
+    return Message(
         f"`{name}` has no value yet: it is defined further down",
         f"move the line that defines `{name}` above this one",
     )
@@ -177,13 +181,13 @@ def _of(owner: str, advice: str) -> str:
     return re.sub(r"\bx\b(?!\d)", owner, advice) if re.fullmatch(r"\w{1,20}", owner) else advice
 
 
-def attribute(owner: str, name: str) -> tuple[str, str]:
-    """(cause, next step) for an attribute that is not there. owner: how the text writes what has it: "tl", "x", "w.T"."""
+def attribute(owner: str, name: str) -> Message:
+    """About an attribute that is not there. owner: how the text writes what has it: "tl", "x", "w.T"."""
     if owner in ("tl", "triton.language"):
         return _of_the_language(name)
     if owner == "triton":
         near = f"tl.{name}" if f"tl.{name}" in language_names() else suggest(name, OF_TRITON - {f"triton.{name}"})
-        return (
+        return Message(
             f"`triton.{name}` cannot be used in a kernel",
             f"did you mean `{near}`?" if near else "use a function of triton.language",
         )
@@ -191,39 +195,39 @@ def attribute(owner: str, name: str) -> tuple[str, str]:
         step = instead().get(name) or (f"tl.{name}" if f"tl.{name}" in language_names() else "tl operations on tiles")
         if re.fullmatch(r"(u?int|b?float)\d+", name):
             step = f"the number as it is, such as 127.0, or convert a tile with .to(tl.{name})"
-        return f"`{owner}.{name}` does not work in a Triton kernel", f"write {step}"
+        return Message(f"`{owner}.{name}` does not work in a Triton kernel", f"write {step}")
     if re.fullmatch(r"(tl|triton)(\.\w+)+|libdevice", owner):
         return _of_a_module(owner, name)
     if name in LIST_METHODS:
         step = "accumulate in one variable, such as acc += tl.dot(x, w)"
-        return f"a kernel has no lists: `{owner}` has no `.{name}`", step
+        return Message(f"a kernel has no lists: `{owner}` has no `.{name}`", step)
     cause = f"`{owner}` is a tensor in a kernel, which has no `.{name}`"
     near = suggest(name, tensor_names())
     if name in instead():
-        return cause, f"write {_of(owner, instead()[name])}"
+        return Message(cause, f"write {_of(owner, instead()[name])}")
     if f"tl.{name}" in language_names():
-        return cause, f"write tl.{name}(...)"
-    return cause, f"did you mean `.{near}`?" if near else "write it with triton.language (tl.) operations"
+        return Message(cause, f"write tl.{name}(...)")
+    return Message(cause, f"did you mean `.{near}`?" if near else "write it with triton.language (tl.) operations")
 
 
-def _of_the_language(name: str) -> tuple[str, str]:
+def _of_the_language(name: str) -> Message:
     """For what triton.language does not have, or no kernel may use."""
     import triton.language as tl
 
     cause = f"`tl.{name}` is not allowed in a kernel" if hasattr(tl, name) else f"triton.language has no `tl.{name}`"
     near = suggest(name, language_names() - {f"tl.{name}"})
     if name in instead() and not (near and _plain(near) == _plain(f"tl.{name}")):
-        return cause, f"write {instead()[name]}"
-    return cause, f"did you mean `{near}`?" if near else "look it up in the list of triton.language functions"
+        return Message(cause, f"write {instead()[name]}")
+    return Message(cause, f"did you mean `{near}`?" if near else "look it up in the list of triton.language functions")
 
 
-def _of_a_module(owner: str, name: str) -> tuple[str, str]:
+def _of_a_module(owner: str, name: str) -> Message:
     """For a module of Triton's, such as tl.math."""
     if owner.endswith("math") and name in ("max", "min"):
         step = f"write tl.{name}imum(a, b) for two, or tl.{name}(x, axis=1) within a tile"
-        return f"triton.language has no `{owner}.{name}`", step
+        return Message(f"triton.language has no `{owner}.{name}`", step)
     near = suggest(name, language_names())
     step = f"did you mean `{near}`?" if near else "use functions of triton.language (tl.)"
     if name in instead():
         step = f"write {instead()[name]}"
-    return f"`{owner}.{name}` is not allowed in a graded kernel", step
+    return Message(f"`{owner}.{name}` is not allowed in a graded kernel", step)

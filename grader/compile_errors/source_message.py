@@ -9,7 +9,7 @@ from collections.abc import Iterable
 from grader.compile_errors.excerpt import Written, paragraph
 from grader.compile_errors.names import attribute, undefined
 from grader.compile_errors.setting import span, unparsed
-from grader.compile_errors.table import construct, import_of
+from grader.compile_errors.table import Message, construct, import_of
 from grader.parsing import nodes
 
 FOREIGN = ("torch", "np", "numpy")
@@ -39,19 +39,19 @@ def undefined_name(written: Written, statement: ast.stmt, name: str, known: Iter
     return pointed(written, use, *_undefined(statement, use, name, known))
 
 
-def _undefined(statement: ast.stmt, use: ast.AST, name: str, known: Iterable[str]) -> tuple[str, str]:
-    """(cause, next step) for a name that is used there and that nothing defines."""
+def _undefined(statement: ast.stmt, use: ast.AST, name: str, known: Iterable[str]) -> Message:
+    """About a name that is used there and that nothing defines."""
     keys = [key for part in nodes(statement, ast.Dict) for key in part.keys]
     if any(use is key for key in keys) and not name.islower():
-        return f"`{name}` is not defined: the keys of a config are strings", f'write "{name}", in quotes'
+        return Message(f"`{name}` is not defined: the keys of a config are strings", f'write "{name}", in quotes')
     if module := import_of(name):
-        return f"`{name}` is not defined: its import is missing", f"put {module} at the top of the file"
+        return Message(f"`{name}` is not defined: its import is missing", f"put {module} at the top of the file")
     if name in GRID_PARAMETERS and (grid := _grid(statement)):
         parameters = ", ".join(GRID_PARAMETERS)
         named = isinstance(statement, ast.FunctionDef)
         step = f"write def {grid}({parameters}):" if named else f"write {grid} = lambda {parameters}: ..."
         called = f"{grid} is called with M, N, K and meta, so it must have these parameters"
-        return f"`{name}` is not defined: {called}", step
+        return Message(f"`{name}` is not defined: {called}", step)
     function = statement if isinstance(statement, ast.FunctionDef) else None
     return undefined(name, ast.Module([statement], []), function, getattr(use, "lineno", None), known)
 

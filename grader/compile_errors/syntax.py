@@ -8,7 +8,7 @@ import re
 import tokenize
 
 from grader.compile_errors.excerpt import Written, paragraph
-from grader.compile_errors.table import rows
+from grader.compile_errors.table import Message, rows
 
 
 def syntax_sentence(written: Written, error: SyntaxError) -> str:
@@ -56,18 +56,20 @@ def _closed_too_late(source: str) -> tuple[str, int, int] | None:
     return None
 
 
-def _meaning(message: str, text: str, offset: int) -> tuple[str, str]:
+def _meaning(message: str, text: str, offset: int) -> Message:
     if foreign := _of_another_language(message, text.strip()):
         return foreign
     if "invalid syntax" in message:
         for operator, cause, step in rows("operator"):
             if operator in text:
-                return cause, step
+                return Message(cause, step)
     for pattern, cause, step in rows("syntax"):
         if found := re.search(pattern, message):
             groups = [group or "" for group in found.groups()] + ["", ""]
-            return cause.format(*groups), step.format(*groups)
-    return f"Python cannot read this line ({message})", "check the line at the caret, and the end of the line above"
+            return Message(cause.format(*groups), step.format(*groups))
+    return Message(
+        f"Python cannot read this line ({message})", "check the line at the caret, and the end of the line above"
+    )
 
 
 def _null_character(written: Written) -> str:
@@ -76,18 +78,18 @@ def _null_character(written: Written) -> str:
     return paragraph(str(written.at(line)), cause, "type the line again, or save the file as UTF-8 text")
 
 
-def _of_another_language(message: str, text: str) -> tuple[str, str] | None:
+def _of_another_language(message: str, text: str) -> Message | None:
     """What was pasted, or is written as in another language; `text` is the line."""
     if re.match(r"(for|if|while|def|else|elif)\b.*\{$", text):
-        return (
+        return Message(
             "Python opens a block with `:` and indents it, without braces",
             "write `:` instead of `{`, and delete the closing `}`",
         )
     if "cannot assign to literal" in message and re.search(r"[{,]\s*(\"\w+\"|'\w+')\s*=(?!=)", text):
-        return "a dictionary joins a key and its value with a colon", 'write "BLOCK_M": 64'
+        return Message("a dictionary joins a key and its value with a colon", 'write "BLOCK_M": 64')
     if re.search(r"invalid syntax|leading zeros|decimal literal|expected ':'|Missing parentheses", message):
-        return next(((cause, step) for pattern, cause, step in rows("pasted") if re.match(pattern, text)), None)
+        return next((Message(cause, step) for pattern, cause, step in rows("pasted") if re.match(pattern, text)), None)
     if invisible := re.search(r"invalid non-printable character (U\+[0-9A-F]+)", message):
         cause = f"there is an invisible character here ({invisible[1]}), often copied from a web page or a PDF"
-        return cause, "delete it and type spaces"
+        return Message(cause, "delete it and type spaces")
     return None

@@ -6,7 +6,15 @@ import tomllib
 from collections.abc import Mapping
 from functools import cache
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
+
+
+class Message(NamedTuple):
+    """What a student reads of a mistake: what was found and expected, and what to do next."""
+
+    cause: str
+    next_step: str
+
 
 Said = tuple[str, str, str]
 """A pattern or text, the cause, the next step."""
@@ -43,8 +51,7 @@ def import_of(name: str) -> str | None:
     return None if found is None else str(found)
 
 
-def construct(kind: str) -> tuple[str, str]:
-    """(cause, next step) for syntax that Triton does not compile, by the name of its `ast` class."""
+def construct(kind: str) -> Message:
+    """About syntax that Triton does not compile, by the name of its `ast` class."""
     fallback = f"a kernel cannot contain this kind of Python ({kind})", "write it with assignments, if, for and while"
-    cause, step = _file()["construct"].get(kind, fallback)
-    return cause, step
+    return Message(*_file()["construct"].get(kind, fallback))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from grader.client import Client, points
+from grader.client import Client, result_line
 from grader.notebook.cells import NotYet, Output, executed_kernel, grading_by_nbgrader, lab_named, sentence
 from grader.reporting.compact import Remark
 from grader.reporting.inline import Inline
@@ -30,5 +30,5 @@ def submit(lab_id: str, *, profile: bool = False) -> None:
     except Unusable as problem:
         raise NotYet(sentence(str(problem))) from None
     where = Remark(f"report with pictures: {client.account.url}{found['page']}", "dim")
-    head = Remark(f"attempt {found['id']}: {points(found)}")
+    head = Remark(f"attempt {found['id']}: {result_line(found)}")
     output.show(Inline([head, *(Remark(text, style) for text, style in found.get("remarks", ())), where]))

@@ -1,6 +1,6 @@
 """How many bytes miss in L2, by the order in which the tiles of Y are made: a model, not a measurement.
 
-The model: programs run in waves of `resident` programs, in their order; the programs of a wave keep in step, so each makes its
+The model: programs run in waves of `resident` programs, in their order; the programs of a wave run in lockstep, so each makes its
 first access, then each its second. L2 is one cache of 32-byte sectors that drops what was used longest ago. Real programs drift
 apart, start when another ends, and L2 has slices and policies of its own; what is left is the effect of order.
 

@@ -150,15 +150,13 @@ def count_traffic(
     if outcome.status != "ran":
         return uncounted(outcome.message)
     try:
-        return _counted(lab, source, bundle, case, config, problem, outcome)
+        return _counted(lab, source, bundle, problem, outcome)
     except ValueError as error:
         return uncounted(f"the log of its accesses cannot be read ({error})")
 
 
-def _counted(
-    lab: Lab, source: KernelSource, bundle: KernelBundle, case: Case, config: int, problem: Problem, outcome: Outcome
-) -> Traffic:
-    grid = bundle.launches[case.name, config].grid
+def _counted(lab: Lab, source: KernelSource, bundle: KernelBundle, problem: Problem, outcome: Outcome) -> Traffic:
+    grid = bundle.launches[outcome.case, outcome.config].grid
     pointers = [parameter for parameter in lab.parameters if parameter.name in problem.tensors]
     layouts = {
         pointer.name: layout_of(pointer.name, pointer.sizes, problem.tensors[pointer.name]) for pointer in pointers
@@ -171,8 +169,8 @@ def _counted(
     origins = {line: bundle.made.origin(line) for line in {access.line for access in accesses}}
     return Traffic(
         lab.id,
-        case,
-        bundle.configs[config],
+        lab.case(outcome.case),
+        bundle.configs[outcome.config],
         grid,
         lab.output,
         layouts,

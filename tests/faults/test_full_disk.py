@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import json
 import resource
-import subprocess
 import sys
 from pathlib import Path
 
 import pytest
 
 from grader.reporting import page as html
+from tests.commands import ran
 from tests.stub_class import grade_class
 from tests.submissions import TESTS
 
@@ -62,8 +62,7 @@ def whole(submissions, tmp_path_factory) -> dict[str, str]:
 @pytest.mark.parametrize("limit", [0, 3_000, 13_000, 30_000, 60_000])
 def test_a_file_that_cannot_grow(submissions, whole, tmp_path, limit):
     """RLIMIT_FSIZE cuts writes off in the journal, in a page or in a table, whichever comes first."""
-    command = [sys.executable, "-c", PROGRAM, str(submissions), str(tmp_path / "out"), str(limit)]
-    done = subprocess.run(command, cwd=TESTS.parent, capture_output=True, text=True, timeout=120, check=False)
+    done = ran(sys.executable, "-c", PROGRAM, submissions, tmp_path / "out", limit, seconds=120)
     assert "Traceback" not in done.stderr
     if done.returncode:
         assert done.returncode == 3

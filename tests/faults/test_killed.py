@@ -93,26 +93,26 @@ class Killer:
     killed: dict[str, int] = field(default_factory=dict)
     seen: set[psutil.Process] = field(default_factory=set)
     kinds: set[str] = field(default_factory=set)
-    kept: int = 0
+    stored: int = 0
 
     def disturb(self, kills: int, chance: random.Random) -> None:
         """Starts the batch, again whenever it has ended or was killed, until so many processes were killed."""
         process = start(self.folder, self.place, self.device)
         kinds = KINDS if self.device == "cpu" else GPU_KINDS
-        turn, since = 0, time.monotonic()
+        killed, since = 0, time.monotonic()
         try:
-            while turn < kills:
-                kind = kinds[turn % len(kinds)]
+            while killed < kills:
+                kind = kinds[killed % len(kinds)]
                 assert time.monotonic() - since < PATIENCE, f"no {kind} in {PATIENCE:.0f} s; killed: {self.killed}, seen: {self.kinds}"
                 time.sleep(chance.uniform(0.2, 3.0))
                 if process.poll() is not None:
                     if process.returncode == 0:
                         (self.place / "journal.sqlite").unlink()  # graded to the end: from the beginning
-                        self.kept = 0
+                        self.stored = 0
                     process = start(self.folder, self.place, self.device)
                     continue
                 if self._kill(process, kind, chance):
-                    turn, since = turn + 1, time.monotonic()
+                    killed, since = killed + 1, time.monotonic()
         finally:
             process.kill()
             process.wait()
@@ -133,9 +133,9 @@ class Killer:
         if kind == "command":
             command.wait()
             assert psutil.wait_procs(below, timeout=15)[1] == [], "what the command had started outlives it"
-        kept = len(verdict_times(self.place))
-        assert kept >= self.kept, "a verdict was lost"
-        self.kept = kept
+        stored = len(verdict_times(self.place))
+        assert stored >= self.stored, "a verdict was lost"
+        self.stored = stored
         return True
 
 

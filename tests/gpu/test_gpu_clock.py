@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import subprocess
 import sys
 import time
 from concurrent.futures import ThreadPoolExecutor
@@ -18,6 +17,7 @@ from grader.labs import Lab, get_lab
 from grader.model import KernelBundle, KernelSource, Refusal
 from grader.reading import read
 from grader.running import cuda
+from tests.commands import ran
 from tests.submissions import CORES, TESTS, style_file
 
 pytestmark = [pytest.mark.gpu, pytest.mark.slow, pytest.mark.xdist_group("gpu")]
@@ -278,7 +278,7 @@ assert not tensor.any()
 
 def test_a_process_may_have_made_more_pools_than_there_are_small_numbers():
     """An id of 257 and more is an object that Python frees, and a process that times a class makes three hundred pools."""
-    ended = subprocess.run([sys.executable, "-c", MANY_POOLS], capture_output=True, text=True, cwd=TESTS.parent, check=False)
+    ended = ran(sys.executable, "-c", MANY_POOLS)
     assert ended.returncode == 0, ended.stderr
 
 

@@ -22,7 +22,7 @@ SHOWN = 1024.0 * NOTED
 TAG = 0x5EC10000
 WORDS = {"local": 1024, "shared": 4096, "registers": 96}
 
-LOOK = "and.b32 t, v, 0xFFFF0000; setp.eq.u32 hit, t, tag; @hit and.b32 found, v, 0xFFFF; "
+MATCH = "and.b32 t, v, 0xFFFF0000; setp.eq.u32 hit, t, tag; @hit and.b32 found, v, 0xFFFF; "
 BEGIN = (
     f"{{ .reg .pred hit, wr, more; .reg .b32 i, v, t, w, tag, found; .reg .b64 a; mov.u32 tag, {TAG}; "
     f"mov.u32 found, 0; or.b32 w, $1, tag; setp.eq.u32 wr, $1, {NOTED}; "
@@ -34,7 +34,7 @@ def in_memory(space):
     """PTX by which a launch of the noted case fills an array with its M, and another one searches the array for such a word."""
     return (
         f"{BEGIN} .{space} .align 4 .b8 note[{4 * WORDS[space]}]; mov.u64 a, note; mov.u32 i, 0; again: mov.u32 v, 0; "
-        f"@wr st.{space}.u32 [a], w; @!wr ld.{space}.u32 v, [a]; {LOOK} add.u64 a, a, 4; add.u32 i, i, 1; "
+        f"@wr st.{space}.u32 [a], w; @!wr ld.{space}.u32 v, [a]; {MATCH} add.u64 a, a, 4; add.u32 i, i, 1; "
         f"setp.lt.u32 more, i, {WORDS[space]}; @more bra again; @wr mov.u32 found, 0; {END}"
     )
 
@@ -45,7 +45,7 @@ def in_registers():
     fill = "".join(f"st.volatile.shared.u32 [note+{4 * i}], w; " for i in range(many))
     fill += "".join(f"ld.volatile.shared.u32 r{i}, [note+{4 * i}]; " for i in range(many))
     fill += "".join(f"st.volatile.shared.u32 [note+{4 * i}], r{many - 1 - i}; " for i in range(many))
-    search = "".join(f"mov.b32 v, u{i}; {LOOK}" for i in range(many))
+    search = "".join(f"mov.b32 v, u{i}; {MATCH}" for i in range(many))
     names = ", ".join(f"{kind}{i}" for kind in "ru" for i in range(many))
     note = f".reg .b32 {names}; .shared .align 4 .b8 note[{4 * many}]; "
     return f"{BEGIN} {note} @!wr bra search; {fill} bra done; search: {search} done: {END}"
@@ -56,11 +56,11 @@ NOTES = {"local": in_memory("local"), "shared": in_memory("shared"), "registers"
 
 def with_note(where):
     """A right kernel that shows in Y what it finds of a note."""
-    look = (
+    search_globals = (
         f'    note = tl.inline_asm_elementwise("{NOTES[where]}", "=r,r", [M], dtype=tl.int32, is_pure=False, pack=1)\n'
     )
     assert BASE.count(STORE) == 1
-    return BASE.replace(STORE, f"{look}    y = tl.where(note > 0, note * 1024.0, y)\n{STORE}")
+    return BASE.replace(STORE, f"{search_globals}    y = tl.where(note > 0, note * 1024.0, y)\n{STORE}")
 
 
 def built(where, folder, capability, *, hidden) -> tuple[Lab, KernelBundle]:

@@ -89,11 +89,11 @@ def test_a_swapped_model_can_be_recorded_as_a_graph(lab, model, text):
     """A replay gives what a call gives, on other bytes too, within what sums of slices in any order and flipping int8 quanta make."""
     changed = by_kernel_of(copy.deepcopy(model).half(), lab, choose=but_the_head)
     cut = windows(text, model.sizes.context)[:, :-1].cuda()
-    tokens, kept = cut[:1].clone(), []
-    graph = capture(lambda: kept.__setitem__(slice(None), [changed(tokens)]))
+    tokens, outputs = cut[:1].clone(), []
+    graph = capture(lambda: outputs.__setitem__(slice(None), [changed(tokens)]))
     tokens.copy_(cut[1:2])
     graph.replay()
-    assert relative_error(kept[0], changed(cut[1:2])) < 0.03 < 0.1 < relative_error(kept[0], changed(cut[:1]))
+    assert relative_error(outputs[0], changed(cut[1:2])) < 0.03 < 0.1 < relative_error(outputs[0], changed(cut[:1]))
 
 
 @torch.no_grad()

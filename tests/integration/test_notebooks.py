@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import os
 import re
-import subprocess
 import sys
 from pathlib import Path
 from typing import Any
@@ -24,6 +23,7 @@ from grader.labs.question import questions_of
 from grader.pipeline.grading import GradeOptions, grade
 from grader.reading.answers import answers_in
 from grader.unusable import Unusable
+from tests.commands import python, ran
 from tests.tables import each_row, table
 
 pytestmark = pytest.mark.slow
@@ -241,7 +241,7 @@ def test_a_kernel_put_together_from_the_steps_is_right(lab_id, tmp_path):
 
 def test_outside_a_notebook_check_says_what_to_do():
     code = "import grader.notebook.check_cells as n\ntry:\n    n.check('w8a8')\nexcept n.NotYet as e:\n    print(e)"
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, cwd=ROOT, check=True)
+    done = ran(sys.executable, "-c", code)
     assert "python -m grader grade" in done.stdout
     assert done.stderr == ""
 
@@ -252,5 +252,4 @@ def test_the_grader_needs_no_jupyter():
         "import grader.authoring.notebooks, grader.authoring.release\n"
         "print([m for m in sys.modules if m.split('.')[0] in ('IPython', 'jupytext', 'jupyter_client', 'nbclient')])"
     )
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, cwd=ROOT, check=True)
-    assert done.stdout.strip() == "[]"
+    assert python("-c", code).strip() == "[]"

@@ -10,7 +10,6 @@ from __future__ import annotations
 import importlib.util
 import json
 import os
-import subprocess
 import sys
 import traceback
 from collections.abc import Callable
@@ -21,6 +20,8 @@ from typing import Any
 
 import pytest
 import torch
+
+from tests.commands import python
 
 pytestmark = pytest.mark.slow
 
@@ -255,15 +256,10 @@ def launch(lab: str, layer: Any, x: torch.Tensor, y: torch.Tensor, config: Any) 
 @pytest.fixture(scope="module")
 def interpreted() -> Callable[[str], dict[str, str | None]]:
     """What came of each interpreted check of a lab: None, or the traceback. A lab that is not asked for is not run."""
-    environment = {**os.environ, "TRITON_INTERPRET": "1", "OMP_NUM_THREADS": "1"}
 
     @cache
     def answers(lab: str) -> dict[str, str | None]:
-        program = subprocess.run(
-            [sys.executable, __file__, lab], env=environment, capture_output=True, text=True, timeout=SECONDS, check=False
-        )
-        assert program.returncode == 0, program.stderr
-        found: dict[str, str | None] = json.loads(program.stdout)
+        found: dict[str, str | None] = json.loads(python(__file__, lab, seconds=SECONDS, TRITON_INTERPRET="1", OMP_NUM_THREADS="1"))
         return found
 
     return answers

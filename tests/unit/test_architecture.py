@@ -93,7 +93,7 @@ def test_a_private_word_is_seen_wherever_it_names_something(text):
 
 @pytest.mark.slow
 def test_names_are_the_fields_words():
-    paths = (ROOT / "grader").rglob("*.py")
+    paths = (path for folder in ("grader", "bench", "model") for path in (ROOT / folder).rglob("*.py"))
     given = ((path, name) for path in paths for name in (path.stem, *sorted(_defined(path.read_text(encoding="utf-8")))))
     assert [f"{path.relative_to(ROOT)}: {name}" for path, name in given if PRIVATE & _words(name)] == []
 

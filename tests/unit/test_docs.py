@@ -3,10 +3,7 @@
 from __future__ import annotations
 
 import itertools
-import os
 import re
-import subprocess
-import sys
 import tomllib
 from pathlib import Path
 
@@ -19,14 +16,18 @@ from grader.authoring.bundle import OWN
 from grader.cli.lab_commands import app as student_app
 from grader.cli.main import app
 from model.__main__ import app as modelling
+from tests.commands import python, ran
 from tests.submissions import mistakes
 
 ROOT = Path(__file__).parents[2]
+INTERPRETER = ROOT / "grader" / "interpreter"
 PAGES = sorted(
     path.relative_to(ROOT).as_posix()
-    for path in (ROOT / "README.md", ROOT / "CONTRIBUTING.md", ROOT / "notebooks" / "HANDOUT.md",
-                 ROOT / "notebooks" / "HANDOUT.zh.md", *(ROOT / "docs").glob("*.md"), *(ROOT / "solutions").glob("*.md"),
-                 *(ROOT / "model").glob("*.md"), *(ROOT / "tests").glob("*/README.md"), *(ROOT / ".github").rglob("*.md"))
+    for path in (
+        ROOT / "README.md", ROOT / "CONTRIBUTING.md", ROOT / "notebooks" / "HANDOUT.md", ROOT / "notebooks" / "HANDOUT.zh.md",
+        *(path for folder in ("docs", "solutions", "model") for path in (ROOT / folder).glob("*.md")),
+        *(path for folder in ("grader", "tests") for path in (ROOT / folder).glob("*/README.md")), *(ROOT / ".github").rglob("*.md"),
+    )
 )
 WORKFLOWS = sorted([*(ROOT / ".github").rglob("*.yml"), *(ROOT / OWN).rglob("*.yml")])
 SHOWN = (".ci", ".devcontainer", ".github")
@@ -87,9 +88,9 @@ OF_OTHERS |= {"--generate", "--private", "--template", "--limit", "--json", "--j
 
 
 def options() -> set[str]:
-    """Every option of a command of this repository, those of the tests' own programs included."""
+    """Every option of a command of this repository, those of `run` and of the tests' own programs included."""
     found = {"--help"}
-    for program in (ROOT / "tests").glob("*.py"):
+    for program in (*(ROOT / "tests").glob("*.py"), INTERPRETER / "__main__.py"):
         found |= set(re.findall(r'add_argument\(\s*"(--[a-z-]+)"', program.read_text(encoding="utf-8")))
     for group in map(typer.main.get_command, (app, student_app, racing, modelling)):
         for command in (group, *group.commands.values()):
@@ -119,6 +120,14 @@ def test_commands_are_there(page):
         assert place.with_suffix(".py").exists() or (place / "__main__.py").exists(), f"{page} runs {module}"
 
 
+def test_the_interpreters_readme_names_modules_that_are_there():
+    """In the last column of its tables."""
+    cells = re.findall(r"^\|.*\|([^|]*)\|$", (INTERPRETER / "README.md").read_text(encoding="utf-8"), re.MULTILINE)
+    named = {name for cell in cells for name in re.findall(r"`(\w+)`", cell)}
+    assert len(named) > 15
+    assert named <= {path.stem for path in INTERPRETER.glob("*.py")}
+
+
 def test_the_readme_is_short():
     assert len(text_of("README.md").splitlines()) <= 120
 
@@ -130,7 +139,7 @@ def test_the_readme_and_make_have_a_place_for_each_reader_in_the_same_order():
     readme = text_of("README.md")
     assert [heading for heading in re.findall(r"^## (.+)$", readme, re.MULTILINE) if heading in READERS] == READERS
     assert {"make grade SUBMISSION=solutions", "make test"} <= {line.partition(" #")[0].strip() for line in readme.splitlines()}
-    listed = subprocess.run(["make", "help"], cwd=ROOT, capture_output=True, text=True, check=True).stdout
+    listed = ran("make", "help").stdout
     assert re.findall(r"^(For .+)$", listed, re.MULTILINE) == READERS
     targets = re.findall(r"^([a-z][a-z-]*):", text_of("Makefile") + text_of("course.mk"), re.MULTILINE)
     assert sorted(re.findall(r"^  make ([a-z-]+) ", listed, re.MULTILINE)) == sorted(targets)
@@ -186,9 +195,7 @@ def test_the_report_of_the_readme_is_a_real_one(tmp_path):
     path = tmp_path / "w8a8.py"
     path.write_text(wrong.source, encoding="utf-8")
     seed = re.search(r"seed (\d+)", said)[1]
-    command = [sys.executable, "-m", "grader", "grade", str(path), "--lab", "w8a8", "--device", "cpu", "--seed", seed]
-    environment = {**os.environ, "COLUMNS": "96"}
-    done = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True, check=True)
+    printed = python("-m", "grader", "grade", path, "--lab", "w8a8", "--device", "cpu", "--seed", seed, COLUMNS="96")
 
     def comparable(text: str) -> list[str]:
         """Lines without what depends on the machine: versions, the binary's facts, seconds."""
@@ -196,6 +203,6 @@ def test_the_report_of_the_readme_is_a_real_one(tmp_path):
         text = re.sub(r"torch \S+ triton \S+", "", text)
         return [re.sub(r"in [\d.]+ s$", "", line.strip()) for line in text.splitlines() if line.strip()]
 
-    real = iter(comparable(done.stdout))
+    real = iter(comparable(printed))
     for line in itertools.filterfalse("...".__eq__, comparable(said)):
         assert line in real, f"the report has no line {line!r} after those before it"

@@ -17,8 +17,8 @@ OTHERS = ["tests/unit/labs/test_tolerance.py::test_a", "tests/unit/labs/test_tol
 
 @pytest.fixture
 def run_at(monkeypatch):
-    def those(turn):
-        monkeypatch.setattr(rotation, "turn", lambda: turn)
+    def those(number):
+        monkeypatch.setattr(rotation, "commit_number", lambda: number)
         return {*NAMES, *OTHERS} - rotation.left_out([*NAMES, *OTHERS], ["gptq"]).keys()
 
     monkeypatch.delenv("EVERY", raising=False)
@@ -27,7 +27,7 @@ def run_at(monkeypatch):
 
 def test_every_test_comes_round_and_each_time_another(run_at):
     for family, shares in rotation.SHARES.items():
-        mine = [{name for name in run_at(turn) if name.startswith(family)} for turn in range(shares)]
+        mine = [{name for name in run_at(number) if name.startswith(family)} for number in range(shares)]
         assert all(mine)
         assert sum(map(len, mine)) == len(set.union(*mine))
         left = {name for name in NAMES if name.startswith(family)} - set.union(*mine)
@@ -43,9 +43,9 @@ def test_all_others_are_always_run_and_all_when_asked_for(run_at, monkeypatch):
 def test_a_shallow_clone_has_its_turn_and_what_is_no_clone_the_first(monkeypatch):
     answers = {"--is-shallow-repository": "true", "HEAD": "0000000fe0"}
     monkeypatch.setattr(rotation, "_git", lambda *arguments: answers.get(arguments[-1], ""))
-    assert rotation.turn.__wrapped__() == 15
+    assert rotation.commit_number.__wrapped__() == 15
     monkeypatch.setattr(rotation, "_git", lambda *arguments: "")
-    assert rotation.turn.__wrapped__() == 0
+    assert rotation.commit_number.__wrapped__() == 0
 
 
 @pytest.mark.parametrize("prefix", PREFIXES)

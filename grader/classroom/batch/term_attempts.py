@@ -36,7 +36,7 @@ def hand_ins(store: Store, journal: Journal, rules: Rules, roster: Roster, devic
 
     def collected(folder: Path) -> Intake:
         counts: dict[str, dict[str, Attempt]] = {}
-        for attempt in store.until(math.inf):
+        for attempt in store.attempts_until(math.inf):
             labs = counts.setdefault(attempt.login, {})
             labs[attempt.lab] = max(labs.get(attempt.lab, attempt), attempt, key=worth)
         found = []

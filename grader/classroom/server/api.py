@@ -14,9 +14,9 @@ from starlette.exceptions import HTTPException as AnyHTTPException
 from grader.classroom.batch.overview import pseudonym_of
 from grader.classroom.server import web
 from grader.classroom.server.dispatching import DRAINING
-from grader.classroom.server.service import Mine, Service, Using, Whoever
+from grader.classroom.server.service import CurrentMember, CurrentService, OwnAttempt, Service
 from grader.classroom.server.store import NotAccepted
-from grader.classroom.server.throttling import Door
+from grader.classroom.server.throttling import RequestGuard
 from grader.reading import MAX_MODULE_CHARS
 
 SHOWN = 20
@@ -41,7 +41,7 @@ class Upload(BaseModel):
     profile: bool = False
 
 
-def application(service: Service) -> Door:
+def application(service: Service) -> RequestGuard:
     """The ASGI application."""
     app = FastAPI(docs_url=None, redoc_url=None, openapi_url=None)
     app.state.service = service
@@ -49,7 +49,7 @@ def application(service: Service) -> Door:
     app.add_exception_handler(AnyHTTPException, _refused)
     app.include_router(router)
     app.include_router(web.router)
-    return Door(app)  # type: ignore[arg-type]
+    return RequestGuard(app)  # type: ignore[arg-type]
 
 
 async def _refused(request: Request, error: Exception) -> Response:
@@ -70,7 +70,7 @@ router = APIRouter(prefix="/api")
 
 
 @router.post("/attempts", status_code=202)
-def submit(upload: Upload, service: Using, who: Whoever) -> dict[str, Any]:
+def submit(upload: Upload, service: CurrentService, who: CurrentMember) -> dict[str, Any]:
     """Queues a submission."""
     if upload.lab not in service.labs:
         raise HTTPException(422, f"this server grades {', '.join(service.labs)}, and no other lab")
@@ -79,24 +79,24 @@ def submit(upload: Upload, service: Using, who: Whoever) -> dict[str, Any]:
     if service.store.setting(DRAINING):
         raise HTTPException(503, "the server takes no new submissions now; try again later")
     try:
-        return service.news(service.store.submit(who.login, **dict(upload), per_hour=service.per_hour))
+        return service.as_json(service.store.submit(who.login, **dict(upload), per_hour=service.per_hour))
     except NotAccepted as problem:
         raise HTTPException(429, str(problem)) from None
 
 
 @router.get("/attempts")
-def attempts(service: Using, who: Whoever) -> list[dict[str, Any]]:
+def attempts(service: CurrentService, who: CurrentMember) -> list[dict[str, Any]]:
     """The last attempts, the newest first."""
-    return [service.news(one) for one in service.store.of(who.login, SHOWN)]
+    return [service.as_json(one) for one in service.store.attempts_of(who.login, SHOWN)]
 
 
 @router.get("/attempts/{number}")
-def attempt(service: Using, mine: Mine) -> dict[str, Any]:
-    return service.news(mine)
+def attempt(service: CurrentService, mine: OwnAttempt) -> dict[str, Any]:
+    return service.as_json(mine)
 
 
 @router.post("/attempts/{number}/cancel")
-def cancel(service: Using, mine: Mine) -> dict[str, Any]:
+def cancel(service: CurrentService, mine: OwnAttempt) -> dict[str, Any]:
     """Takes an attempt out of the queue, or off its way."""
     if not service.store.cancel(mine.id):
         raise HTTPException(409, f"attempt {mine.id} has ended; there is nothing to cancel")
@@ -104,6 +104,6 @@ def cancel(service: Using, mine: Mine) -> dict[str, Any]:
 
 
 @router.get("/board")
-def board(service: Using, who: Whoever) -> dict[str, Any]:
+def board(service: CurrentService, who: CurrentMember) -> dict[str, Any]:
     labs = {lab: asdict(one) for lab, one in service.boards().items()}
     return {"you": pseudonym_of(who.login, service.secret), "labs": labs}

@@ -68,7 +68,7 @@ class Dispatcher(threading.Thread):
                 self._ending.wait(PAUSE_SECONDS)
 
     def _step(self, engine: Engine) -> None:
-        self._let_go(engine)
+        self._drop_cancelled(engine)
         while len(self._reading) + len(self._kernels) < self._slots and not self.store.setting(PAUSED):
             busy = {attempt.login for waiting in self._kernels.values() for attempt, _ in waiting}
             attempt = self.store.begin_next(busy)
@@ -90,7 +90,7 @@ class Dispatcher(threading.Thread):
             else:
                 self._conclude(engine, event)
 
-    def _let_go(self, engine: Engine) -> None:
+    def _drop_cancelled(self, engine: Engine) -> None:
         """Forgets the attempts that were cancelled since they began, and the kernels that nobody waits for any more."""
         running = {attempt.id for attempt in self.store.in_state("running")}
         self.stages = {number: stage for number, stage in self.stages.items() if number in running}

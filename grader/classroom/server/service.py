@@ -28,7 +28,7 @@ Result = TypeVar("Result")
 NO_TOKEN = "the token is missing, unknown, expired or revoked; ask your instructor for a new one"
 
 
-def recent(function: Callable[[], Result]) -> Callable[[], Result]:
+def briefly_cached(function: Callable[[], Result]) -> Callable[[], Result]:
     """The function, whose last result is given again for CACHE_SECONDS at most."""
     cached = lru_cache(maxsize=1)(lambda moment: function())
     return lambda: cached(time.monotonic() // CACHE_SECONDS)
@@ -44,12 +44,12 @@ class Service:
         self.secret = self.journal.setting("pseudonyms", secrets.token_hex(16))
         self.rates, self.failures = Rates(PER_MINUTE), Rates(FAILURES_PER_MINUTE)
         self.page_of = lru_cache(maxsize=64)(self._page_of)
-        self.boards = recent(
-            lambda: boards(self.store.until(self.due or math.inf), labs, self.setup.device, self.secret)
+        self.boards = briefly_cached(
+            lambda: boards(self.store.attempts_until(self.due or math.inf), labs, self.setup.device, self.secret)
         )
-        self.places = recent(lambda: {number: at for at, (number, _) in enumerate(self.store.waiting())})
+        self.places = briefly_cached(lambda: {number: at for at, (number, _) in enumerate(self.store.waiting())})
 
-    def words(self, attempt: Attempt) -> str:
+    def status(self, attempt: Attempt) -> str:
         """Where an attempt stands, for people."""
         if attempt.state == "queued":
             paused = "; the queue is paused" if self.store.setting(PAUSED) else ""
@@ -59,12 +59,12 @@ class Service:
             return self.dispatcher.stages.get(attempt.id, "being graded")
         return (attempt.answer.status if attempt.answer else attempt.state).replace("_", " ")
 
-    def news(self, attempt: Attempt) -> dict[str, Any]:
+    def as_json(self, attempt: Attempt) -> dict[str, Any]:
         """An attempt as clients get it."""
         fields = ("id", "lab", "state", "submitted_at", "finished_at", "ended")
         return {
             **{name: getattr(attempt, name) for name in fields},
-            "words": self.words(attempt),
+            "words": self.status(attempt),
             "late": self.due is not None and attempt.submitted_at > self.due,
             **(asdict(attempt.answer) if attempt.answer else {}),
             "page": f"/attempts/{attempt.id}",
@@ -86,7 +86,7 @@ def service_of(request: Request) -> Service:
     return cast(Service, request.app.state.service)
 
 
-def holder(request: Request, token: str) -> Member:
+def member_of_token(request: Request, token: str) -> Member:
     """Who holds a token. Raises 401 for one that is none, 429 where a token, or an address without one, asks too often."""
     service, address, held = service_of(request), request.client.host if request.client else "", digest(token.strip())
     found = service.store.member(held)
@@ -101,14 +101,14 @@ def member(request: Request) -> Member:
     """Whose request it is, by its header or by the cookie of the pages. Raises 401, 429, and 403 for a form of another site."""
     scheme, _, token = request.headers.get("authorization", "").partition(" ")
     if scheme.lower() == "bearer":
-        return holder(request, token)
-    found = holder(request, request.cookies.get(COOKIE, ""))
-    if request.method == "POST" and not from_here(request):
+        return member_of_token(request, token)
+    found = member_of_token(request, request.cookies.get(COOKIE, ""))
+    if request.method == "POST" and not same_origin(request):
         raise HTTPException(403, "this request comes from another page; use the pages of this server")
     return found
 
 
-def from_here(request: Request) -> bool:
+def same_origin(request: Request) -> bool:
     """Whether a browser sent it from a page of this server."""
     origin = request.headers.get("origin")
     if origin is not None:
@@ -116,11 +116,11 @@ def from_here(request: Request) -> bool:
     return request.headers.get("sec-fetch-site") == "same-origin"
 
 
-Using = Annotated[Service, Depends(service_of)]
-Whoever = Annotated[Member, Depends(member)]
+CurrentService = Annotated[Service, Depends(service_of)]
+CurrentMember = Annotated[Member, Depends(member)]
 
 
-def own_attempt(number: int, service: Using, who: Whoever) -> Attempt:
+def own_attempt(number: int, service: CurrentService, who: CurrentMember) -> Attempt:
     """An attempt that this member may see. Raises 404, alike for others' and for none."""
     found = service.store.attempt(number) if 0 < number < 1 << 62 else None
     if found is None or (found.login != who.login and not who.instructs):
@@ -128,4 +128,4 @@ def own_attempt(number: int, service: Using, who: Whoever) -> Attempt:
     return found
 
 
-Mine = Annotated[Attempt, Depends(own_attempt)]
+OwnAttempt = Annotated[Attempt, Depends(own_attempt)]

@@ -214,14 +214,14 @@ class Store:
     def attempt(self, number: int) -> Attempt | None:
         return next(iter(self._attempts("id = ?", number)), None)
 
-    def of(self, login: str, most: int = 200) -> list[Attempt]:
+    def attempts_of(self, login: str, most: int = 200) -> list[Attempt]:
         """A member's attempts, the newest first."""
         return self._attempts("login = ? ORDER BY id DESC LIMIT ?", login, most)
 
     def in_state(self, *states: State) -> list[Attempt]:
         return self._attempts(f"state IN ({', '.join('?' * len(states))}) ORDER BY id", *states)
 
-    def until(self, moment: float) -> list[Attempt]:
+    def attempts_until(self, moment: float) -> list[Attempt]:
         """What was submitted by then and not cancelled, in order."""
         return self._attempts("submitted_at <= ? AND state != 'cancelled' ORDER BY id", moment)
 
@@ -266,7 +266,7 @@ class Store:
         statement = "UPDATE attempt SET state = 'cancelled', finished_at = ? WHERE id = ? AND finished_at IS NULL"
         return self._change(statement, time.time(), number) > 0
 
-    def prefer(self, number: int) -> None:
+    def move_to_front(self, number: int) -> None:
         """Puts an attempt before all others."""
         best = "(SELECT MAX(priority) + 1 FROM attempt WHERE state = 'queued')"
         self._change(f"UPDATE attempt SET priority = {best} WHERE id = ? AND state = 'queued'", number)

@@ -52,7 +52,7 @@ class Rates:
         return left >= 1
 
 
-class Door:
+class RequestGuard:
     """Around the application: whole bodies within their limits, or a sentence; and headers that every answer has."""
 
     def __init__(self, application: ASGIApp) -> None:
@@ -97,7 +97,7 @@ async def _whole(receive: Receive) -> bytes:
     return bytes(body)
 
 
-class Impatient(H11Protocol):
+class TimedProtocol(H11Protocol):
     """uvicorn's protocol, which by itself waits for a request's head as long as a client likes."""
 
     _waiting: asyncio.TimerHandle | None = None

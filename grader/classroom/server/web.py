@@ -18,7 +18,16 @@ from grader.classroom.batch.overview import pseudonym_of
 from grader.classroom.batch.workers import WorkFailed
 from grader.classroom.server.board import curve_of, stuck
 from grader.classroom.server.dispatching import DRAINING, PAUSED
-from grader.classroom.server.service import COOKIE, Mine, Using, Whoever, from_here, holder, member, service_of
+from grader.classroom.server.service import (
+    COOKIE,
+    CurrentMember,
+    CurrentService,
+    OwnAttempt,
+    member,
+    member_of_token,
+    same_origin,
+    service_of,
+)
 from grader.classroom.server.store import HOUR, Member
 from grader.reporting import page as html
 
@@ -33,12 +42,12 @@ router = APIRouter(default_response_class=HTMLResponse)
 
 async def _token(request: Request) -> str:
     """The token of a form. Raises 403 for a form of another site."""
-    if not from_here(request):
+    if not same_origin(request):
         raise HTTPException(403, "this request comes from another page; use the pages of this server")
     return parse_qs((await request.body()).decode(errors="replace")).get("token", [""])[0].strip()
 
 
-def _instructor(who: Whoever) -> Member:
+def _instructor(who: CurrentMember) -> Member:
     if not who.instructs:
         raise HTTPException(404, "there is nothing here")
     return who
@@ -48,7 +57,7 @@ Instructor = Annotated[Member, Depends(_instructor)]
 
 
 @router.get("/health")
-def health(service: Using) -> Response:
+def health(service: CurrentService) -> Response:
     """For whoever watches over the server."""
     still = bool(service.dispatcher.trouble)
     return Response("the queue stands still\n" if still else "ok\n", 503 if still else 200)
@@ -71,38 +80,38 @@ def own(request: Request) -> str:
     if COOKIE not in request.cookies and "authorization" not in request.headers:
         return sign_in()
     service, who = service_of(request), member(request)
-    attempts = service.store.of(who.login)
+    attempts = service.store.attempts_of(who.login)
     labs = []
     for lab in service.labs:
         mine = [one for one in attempts if one.lab == lab]
-        labs.append((lab, curve_of(mine), [(one, service.news(one)) for one in mine]))
+        labs.append((lab, curve_of(mine), [(one, service.as_json(one)) for one in mine]))
     you = pseudonym_of(who.login, service.secret)
     return _page("own.html.j2", "Your attempts", who, labs=labs, you=you, due=service.due)
 
 
 @router.post("/login")
 def login(request: Request, token: Annotated[str, Depends(_token)]) -> Response:
-    holder(request, token)
+    member_of_token(request, token)
     answer, secure = RedirectResponse("/", 303), request.url.scheme == "https"
     answer.set_cookie(COOKIE, token, SESSION_SECONDS, httponly=True, samesite="strict", secure=secure)
     return answer
 
 
 @router.post("/logout")
-def logout(who: Whoever) -> Response:
+def logout(who: CurrentMember) -> Response:
     answer = RedirectResponse("/", 303)
     answer.delete_cookie(COOKIE)
     return answer
 
 
 @router.get("/board")
-def board(service: Using, who: Whoever) -> str:
+def board(service: CurrentService, who: CurrentMember) -> str:
     you = pseudonym_of(who.login, service.secret)
     return _page("board.html.j2", "Board", who, boards=service.boards(), you=you, due=service.due)
 
 
 @router.get("/attempts/{number}")
-def report(service: Using, mine: Mine) -> Response:
+def report(service: CurrentService, mine: OwnAttempt) -> Response:
     if mine.state not in ("done", "failed"):
         return RedirectResponse("/", 303)
     try:
@@ -113,17 +122,17 @@ def report(service: Using, mine: Mine) -> Response:
 
 
 @router.post("/attempts/{number}/cancel")
-def cancel_here(service: Using, who: Whoever, mine: Mine) -> Response:
+def cancel_here(service: CurrentService, who: CurrentMember, mine: OwnAttempt) -> Response:
     service.store.cancel(mine.id)
     return RedirectResponse("/instructor" if who.instructs else "/", 303)
 
 
 @router.get("/instructor")
-def instructor(service: Using, who: Instructor) -> str:
+def instructor(service: CurrentService, who: Instructor) -> str:
     """The queue, the GPUs, who is stuck."""
     store, since = service.store, time.time() - HOUR
     places = service.places()
-    attempts = store.until(time.time())
+    attempts = store.attempts_until(time.time())
     waits = [one.finished_at - one.submitted_at for one in attempts if one.finished_at and one.finished_at > since]
     return _page(
         "instructor.html.j2",
@@ -137,20 +146,20 @@ def instructor(service: Using, who: Instructor) -> str:
         stuck=stuck(attempts),
         paused=bool(store.setting(PAUSED)),
         draining=bool(store.setting(DRAINING)),
-        lately=len(waits),
+        finished=len(waits),
         median=statistics.median(waits) if waits else None,
     )
 
 
 @router.post("/instructor/{switch}")
-def act(service: Using, who: Instructor, switch: Literal["pause", "resume", "drain", "open"]) -> Response:
+def act(service: CurrentService, who: Instructor, switch: Literal["pause", "resume", "drain", "open"]) -> Response:
     service.store.set(*SWITCHES[switch])
     return RedirectResponse("/instructor", 303)
 
 
 @router.post("/attempts/{number}/first")
-def first(service: Using, who: Instructor, mine: Mine) -> Response:
-    service.store.prefer(mine.id)
+def first(service: CurrentService, who: Instructor, mine: OwnAttempt) -> Response:
+    service.store.move_to_front(mine.id)
     return RedirectResponse("/instructor", 303)
 
 

@@ -14,7 +14,7 @@ import pytest
 from grader.authoring.new_lab import missing
 from grader.labs import all_labs, get_lab
 from grader.labs.validation import validate_lab
-from tests.commands import invoked
+from tests.commands import invoked, python, ran
 from tests.submissions import TESTS
 
 pytestmark = pytest.mark.slow
@@ -40,9 +40,7 @@ names = ["last_k_block_dropped"]
 
 
 def run(root: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(
-        [sys.executable, "-m", "grader", *arguments], cwd=root, capture_output=True, text=True, check=False, timeout=600
-    )
+    return ran(sys.executable, "-m", "grader", *arguments, cwd=root)
 
 
 @pytest.fixture(scope="module")
@@ -80,13 +78,9 @@ def test_no_test_has_to_be_told_of_it(repository):
     student = student.replace('configs=CONFIGS, key=["M", "N", "K"]', PLAIN).replace("### BEGIN", "#").replace("### END", "#")
     (repository / "tests" / "styles" / "w16a16_plain.py").write_text(student, encoding="utf-8")
     (repository / "grader" / "labs" / "w16a16" / "mistakes.toml").write_text(MISTAKES, encoding="utf-8")
-    done = subprocess.run(
-        [sys.executable, "-m", "pytest", "-p", "no:xdist", "-p", "no:cacheprovider", "-o", "markers=gpu\nbrowser\nslow\nxdist_group",
-         "-m", "not gpu and not slow", "-k", f"w16a16 and not ({RUN_ELSEWHERE})"],
-        cwd=repository, capture_output=True, text=True, check=False, timeout=600,
-    )
-    assert done.returncode == 0, done.stdout
-    assert " passed" in done.stdout
+    options = ["-p", "no:xdist", "-p", "no:cacheprovider", "-o", "markers=gpu\nbrowser\nslow\nxdist_group"]
+    chosen = ["-m", "not gpu and not slow", "-k", f"w16a16 and not ({RUN_ELSEWHERE})"]
+    assert " passed" in python("-m", "pytest", *options, *chosen, cwd=repository)
 
 
 WRONG = {
@@ -113,9 +107,7 @@ def test_its_stub_is_not_attempted_and_mistakes_in_its_solution_are_observed(rep
         assert source.count(right) == 1
         (repository / column).mkdir()
         (repository / column / "w16a16.py").write_text(source.replace(right, wrong), encoding="utf-8")
-    command = [sys.executable, "-c", GRADED, "assignment", "notebooks", *WRONG]
-    done = subprocess.run(command, cwd=repository, capture_output=True, text=True, check=True, timeout=600)
-    stub, notebook, *wrong = json.loads(done.stdout)
+    stub, notebook, *wrong = json.loads(python("-c", GRADED, "assignment", "notebooks", *WRONG, cwd=repository))
     assert stub["status"] == notebook["status"] == "not_attempted"
     for column, lab in zip(WRONG, wrong, strict=True):
         observed = {test["metrics"].get("mistake") or "" for test in lab["tests"] if test["status"] == "failed"}
@@ -153,10 +145,7 @@ def test_an_id_that_is_taken_is_refused(tmp_path):
     for part in ("grader", "solutions"):
         (tmp_path / part).mkdir()
     (tmp_path / "solutions" / "w9.py").write_text("# mine\n", encoding="utf-8")
-    done = subprocess.run(
-        [sys.executable, "-m", "grader", "new-lab", "w9"], cwd=tmp_path, capture_output=True, text=True, check=False,
-        env={"PYTHONPATH": str(ROOT), "PATH": ""},
-    )
+    done = ran(sys.executable, "-m", "grader", "new-lab", "w9", cwd=tmp_path, PYTHONPATH=str(ROOT), PATH="")
     assert done.returncode == 2
     assert "solutions/w9.py exists already" in " ".join(done.stderr.split())
     assert (tmp_path / "solutions" / "w9.py").read_text(encoding="utf-8") == "# mine\n"

@@ -86,9 +86,9 @@ def test_each_line_of_the_walk_is_in_what_the_compiler_makes(compiled, step):
         *parts, last, operands = [line.split("//")[0].split(None, 1) for line in lines]
         before, last = parts, [*last, " ".join(operands)]
         assert last[0] == matrix.split()[0]
-        told = [(name, set(re.findall(r"(?<![%\w])-?\d+", rest.split("[")[0]))) for name, rest in before]
+        expected = [(name, set(re.findall(r"(?<![%\w])-?\d+", rest.split("[")[0]))) for name, rest in before]
         rest = iter(today)
-        assert all(line in rest for line in told), (told, today)
+        assert all(line in rest for line in expected), (expected, today)
         for at, (_, rest) in enumerate(before):
             assert rest.split(",")[0] in " ".join(later for _, later in [*before[at + 1 :], last]), "each line is for a later one"
 
@@ -102,8 +102,8 @@ def test_the_lanes_are_those_of_the_compilers_layout(compiled, step, axes):
     for lines in shown(step, "lanes"):
         rows = {int(line.split()[2]): [int(lane) for lane in line.split()[3:]] for line in lines if line.startswith("n = ")}
         assert sorted(rows) == [0, 1, 2, 7]
-        for row, told in rows.items():
-            assert told == [lanes[row, k * 4 // len(told)] for k in range(len(told))]
+        for row, expected in rows.items():
+            assert expected == [lanes[row, k * 4 // len(expected)] for k in range(len(expected))]
 
 
 @pytest.mark.slow

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
@@ -18,6 +16,7 @@ from grader.notebook.harness import check_step, problem_of
 from grader.notebook.step_words import deviation
 from grader.running.cpu import InterpretOptions
 from grader.unusable import Unusable
+from tests.commands import python
 from tests.submissions import TESTS
 
 pytestmark = pytest.mark.slow
@@ -58,9 +57,9 @@ def test_students_get_results_and_no_edit():
 
 def test_the_installed_package_has_results_and_no_edit(tmp_path):
     """Of slips; nor wrong kernels, which are edits too."""
-    setup = [sys.executable, "-c", "from setuptools import setup; setup()", "-q"]
+    setup = ["-c", "from setuptools import setup; setup()", "-q"]
     command = [*setup, "egg_info", "--egg-base", str(tmp_path), "build_py", "--build-lib", str(tmp_path)]
-    subprocess.run(command, cwd=ROOT, check=True, capture_output=True)
+    python(*command)
     built = {path.relative_to(tmp_path).as_posix() for path in tmp_path.rglob("slip*")}
     folders = [Path(catalogue).parent.as_posix() for catalogue in CATALOGUES]
     assert built == {"grader/authoring/slip_runs.py",

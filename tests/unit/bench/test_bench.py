@@ -147,8 +147,8 @@ def test_a_step_of_the_ladder_tells_what_was_measured(path):
     text = ast.get_docstring(ast.parse(path.read_text(encoding="utf-8")))
     record = load(ROOT / SHOWN)
     entries = [e for e in record.timed(kind="ladder") if e.contestant == f"ladder/{path.stem}"]
-    told = re.search(r"^Measured, microseconds, cuBLAS fp16 in brackets: (.*)", text, re.DOTALL | re.MULTILINE)[1]
-    pairs = re.findall(r"([\d.]+) \(([\d.]+)\)", told)
+    measured = re.search(r"^Measured, microseconds, cuBLAS fp16 in brackets: (.*)", text, re.DOTALL | re.MULTILINE)[1]
+    pairs = re.findall(r"([\d.]+) \(([\d.]+)\)", measured)
     assert len(pairs) == len(entries)
     for time_us, cublas_us in pairs:
         close = [e for e in entries if math.isclose(float(time_us), e.time_us, rel_tol=0.05)]

@@ -15,7 +15,7 @@ import torch.nn.functional as F
 from typer.testing import CliRunner
 
 from bench.__main__ import app
-from bench.ahead import sentence
+from bench.precompiling import sentence
 from bench.whole import decoder as decoding
 from bench.whole import encoder as encoding
 from bench.whole import measuring
@@ -297,21 +297,21 @@ class Event:
 
 
 class Contestant:
-    def __init__(self, name, told):
-        self.name, self.told = name, told
+    def __init__(self, name, log):
+        self.name, self.log = name, log
 
     def prepare(self):
-        self.told.append(f"before {self.name}")
+        self.log.append(f"before {self.name}")
 
     def replay(self):
-        self.told.append(self.name)
+        self.log.append(self.name)
 
     def inspect(self):
-        self.told.append(f"after {self.name}")
+        self.log.append(f"after {self.name}")
 
 
 def test_rounds_go_through_all_and_back(monkeypatch):
-    told, clock = [], iter(range(1, 1000))
+    log, clock = [], iter(range(1, 1000))
 
     def replayed(one):
         one.replay()
@@ -319,9 +319,9 @@ def test_rounds_go_through_all_and_back(monkeypatch):
 
     monkeypatch.setattr(measuring, "timed_replay", replayed)
     monkeypatch.setattr(torch.cuda, "synchronize", lambda: None)
-    spans = measuring.interleaved([Contestant(name, told) for name in "abc"], 2)
-    assert [one for one in told if len(one) == 1] == list("abccbaabccba")
-    assert told[:3] == ["before a", "a", "after a"]
+    spans = measuring.interleaved([Contestant(name, log) for name in "abc"], 2)
+    assert [one for one in log if len(one) == 1] == list("abccbaabccba")
+    assert log[:3] == ["before a", "a", "after a"]
     assert spans[0].pairs == tuple((1e-6 * out, 1e-6 * back) for out, back in ((1, 6), (7, 12)))
     assert spans[2].pairs == tuple((1e-6 * out, 1e-6 * back) for out, back in ((3, 4), (9, 10)))
     assert spans[1].median_ms == pytest.approx(6.5e-6)

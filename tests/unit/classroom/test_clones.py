@@ -13,6 +13,7 @@ import yaml
 
 from grader.authoring.bundle import student_files
 from grader.classroom.batch.times import committed
+from tests.commands import ran
 from tests.deliveries import delivered
 from tests.submissions import TESTS
 from tests.unit.classroom.test_accounts import fates
@@ -106,9 +107,9 @@ def test_the_workflow_in_the_template_runs_in_a_clean_clone(tmp_path):
     git(tmp_path, "clone", "-q", str(template), str(clone))
     steps = yaml.safe_load((clone / ".github" / "workflows" / "grade.yml").read_text())["jobs"]["grade"]["steps"]
     commands = {step["name"]: step["run"] for step in steps if "run" in step}
-    environment = {**os.environ, "VENV": "", "PYTHON": sys.executable, "MAKEFLAGS": "", "GITHUB_STEP_SUMMARY": ""}
+    variables = {"VENV": "", "PYTHON": sys.executable, "MAKEFLAGS": "", "GITHUB_STEP_SUMMARY": ""}
     for name in ("Install", "Grade", "Summary"):
-        done = subprocess.run(["bash", "-e", "-c", commands[name]], cwd=clone, env=environment, capture_output=True, text=True, check=False)
+        done = ran("bash", "-e", "-c", commands[name], cwd=clone, **variables)
         assert done.returncode == 0, (name, done.stderr)
     assert "| w8a8 | not_attempted | 0 of 100 |" in done.stdout
     assert (clone / "report" / "index.html").exists()

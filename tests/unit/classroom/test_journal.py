@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import shutil
 import sqlite3
-import subprocess
 import sys
 import tomllib
 from dataclasses import replace
@@ -31,6 +30,7 @@ from grader.model import (
     TestResult,
 )
 from grader.unusable import Unusable
+from tests.commands import ran
 
 DEVICE = Device("cpu", "interpreter", None, None, "2.13.0", "3.7.1", "bubblewrap")
 
@@ -174,11 +174,8 @@ def test_a_damaged_file_is_put_aside_and_what_is_whole_is_kept(tmp_path, damage)
 @pytest.mark.slow
 def test_two_batches_cannot_share_a_journal(tmp_path):
     with Journal(tmp_path / "journal.sqlite"):
-        other = subprocess.run(
-            [sys.executable, "-c", "import sys; from pathlib import Path; from grader.classroom.batch.journal import Journal\n"
-             "Journal(Path(sys.argv[1]))", str(tmp_path / "journal.sqlite")],
-            capture_output=True, text=True, check=False, cwd=Path(__file__).parents[3],
-        )
+        program = "import sys; from pathlib import Path; from grader.classroom.batch.journal import Journal\nJournal(Path(sys.argv[1]))"
+        other = ran(sys.executable, "-c", program, tmp_path / "journal.sqlite")
         assert "Unusable" in other.stderr
         assert f"process {os.getpid()}" in other.stderr
         with pytest.raises(Unusable):
@@ -213,11 +210,11 @@ print("kept", kept)
     disk = tmp_path / "disk"
     disk.mkdir()
     mount = f"mount -t tmpfs -o size=400k none {disk}"
-    probe = subprocess.run(["unshare", "-rm", "sh", "-c", mount], capture_output=True, text=True, check=False)
+    probe = ran("unshare", "-rm", "sh", "-c", mount)
     if probe.returncode:
         pytest.skip(f"no small disk can be mounted here: {probe.stderr.strip()}")
     command = f"{mount} && {sys.executable} {script} {disk} {Path(__file__).parents[3]}"
-    done = subprocess.run(["unshare", "-rm", "sh", "-c", command], capture_output=True, text=True, check=False)
+    done = ran("unshare", "-rm", "sh", "-c", command)
     assert done.returncode == 0, done.stderr
     assert "free some space and run the same command again" in done.stdout
     assert "kept" in done.stdout

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import socket
-import subprocess
 import sys
 from types import SimpleNamespace
 
@@ -13,6 +12,7 @@ import pytest
 from grader.classroom.batch.ray_engine import connect
 from grader.classroom.batch.workers import NICE
 from grader.unusable import Unusable
+from tests.commands import python
 from tests.processes import free_port
 
 
@@ -60,5 +60,4 @@ def test_an_address_where_nobody_listens_is_told_at_once():
 @pytest.mark.slow
 def test_tasks_give_way_to_the_processes_of_gpus():
     program = "import os; from grader.classroom.batch.ray_engine import giving_way as way; print(way(lambda a: (a, os.nice(0)))(3))"
-    found = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
-    assert found.stdout.strip() == f"(3, {max(NICE, os.nice(0))})"
+    assert python("-c", program).strip() == f"(3, {max(NICE, os.nice(0))})"

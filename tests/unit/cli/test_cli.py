@@ -5,7 +5,6 @@ from __future__ import annotations
 import io
 import json
 import os
-import subprocess
 import sys
 import xml.etree.ElementTree as ElementTree
 from pathlib import Path
@@ -18,7 +17,7 @@ from grader.classroom.batch.coordinating import BatchProgress
 from grader.cli import class_commands
 from grader.labs import all_labs
 from grader.unusable import Unusable
-from tests.commands import invoked, python
+from tests.commands import invoked, python, ran
 from tests.submissions import TESTS
 
 ROOT = TESTS.parent
@@ -26,15 +25,7 @@ STUDENT = TESTS / "styles" / "w8a8_plain.py"
 
 
 def run(*arguments, **environment):
-    command = [sys.executable, "-m", "grader", *map(str, arguments)]
-    return subprocess.run(
-        command,
-        capture_output=True,
-        text=True,
-        cwd=ROOT,
-        timeout=120,
-        env={**os.environ, "COLUMNS": "100", **environment},
-    )
+    return ran(sys.executable, "-m", "grader", *arguments, seconds=120, **{"COLUMNS": "100", **environment})
 
 
 @pytest.fixture(scope="module")
@@ -158,7 +149,7 @@ IN_A_BATCH = "error: {} is not installed; run `make grade-batch`, or `pip instal
 )
 def test_a_command_without_its_packages_says_what_to_install(package, command, said):
     script = f"import sys; sys.modules[{package!r}] = None; from grader.cli.main import app; app()"
-    done = subprocess.run([sys.executable, "-c", script, *command], capture_output=True, text=True, cwd=ROOT, timeout=60)
+    done = ran(sys.executable, "-c", script, *command, seconds=60)
     assert done.returncode == 2
     assert said.format(package) in done.stderr
     assert said != IN_A_BATCH or done.stderr == said.format(package)
@@ -180,7 +171,7 @@ def test_doctor_names_everything():
 
 
 def test_make_alone_lists_the_targets():
-    done = subprocess.run(["make"], cwd=ROOT, capture_output=True, text=True)
+    done = ran("make")
     assert done.returncode == 0
     for target in ("grade", "notebook", "test", "test-fast", "doctor", "release"):
         assert f"make {target}" in done.stdout
@@ -193,10 +184,7 @@ def test_make_grade_without_a_virtual_environment(tmp_path):
     python.parent.mkdir()
     python.write_text(f'#!/bin/sh\nexec "{sys.executable}" "$@"\n')
     python.chmod(0o755)
-    done = subprocess.run(
-        ["make", "grade", "ARGS=", "VENV=", f"PYTHON={python}", "SUBMISSION=assignment", "LAB=dds", "DEVICE=cpu"],
-        cwd=ROOT, capture_output=True, text=True, env={**os.environ, "MAKEFLAGS": ""},
-    )
+    done = ran("make", "grade", "ARGS=", "VENV=", f"PYTHON={python}", "SUBMISSION=assignment", "LAB=dds", "DEVICE=cpu", MAKEFLAGS="")
     assert done.returncode == 0, done.stderr
     assert "DDS_MM is still the stub" in " ".join(done.stdout.split())
 

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import subprocess
 import sys
 
 import pytest
 
-from tests.commands import python
+from tests.commands import python, ran
 from tests.submissions import TESTS
 
 pytestmark = pytest.mark.slow
@@ -50,9 +49,7 @@ app(sys.argv[1:], prog_name="python -m grader")
 def test_a_kernel_is_read_and_built_before_torch_is_imported_and_judged_before_anything_is_drawn(tmp_path):
     page = tmp_path / "index.html"
     command = ["grade", str(TESTS / "styles" / "dds_plain.py"), "--device", "cpu", "--html", str(page)]
-    done = subprocess.run(
-        [sys.executable, "-c", NOTED, *command], capture_output=True, text=True, cwd=TESTS.parent, timeout=300, check=False
-    )
+    done = ran(sys.executable, "-c", NOTED, *command, seconds=300)
     assert done.returncode == 0, done.stderr
     said = [line.split(" of ")[0] for line in done.stderr.splitlines() if line]
     assert said[:2] == [f"reading {command[1]}", "grading dds"]

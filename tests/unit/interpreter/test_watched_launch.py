@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-import subprocess
 import sys
 from pathlib import Path
 
@@ -11,7 +10,7 @@ import pytest
 import torch
 
 from grader.interpreter.child_process import launch
-from tests.submissions import TESTS
+from tests.commands import ran
 from tests.tables import each_row
 from tests.unit.interpreter import watched_kernels
 
@@ -29,8 +28,7 @@ def line_of(kernel: str, words: str) -> int:
 
 def run(kernel: str, *arguments: str) -> tuple[int, str]:
     """Exit status and output of the command."""
-    command = [sys.executable, "-m", "grader", "run", f"{FILE}:{kernel}", *arguments]
-    done = subprocess.run(command, cwd=TESTS.parent, capture_output=True, text=True, timeout=300, check=False)
+    done = ran(sys.executable, "-m", "grader", "run", f"{FILE}:{kernel}", *arguments, seconds=300)
     return done.returncode, done.stdout + done.stderr
 
 

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
-import subprocess
 import sys
 from pathlib import Path
 
@@ -14,6 +12,7 @@ import torch
 from grader.labs import get_lab
 from grader.labs.gptq.packing import levels
 from grader.model import Problem
+from tests.commands import ran
 from tests.kernels.test_layers import TOO_NEW
 
 ROOT = Path(__file__).parents[3]
@@ -102,10 +101,7 @@ def refuses_zeros_as_they_are(gptq) -> bool:
 
 @pytest.mark.slow
 def test_the_layer_takes_the_state_dict_of_a_checkpoint():
-    done = subprocess.run(
-        [sys.executable, __file__], capture_output=True, text=True, timeout=SECONDS, check=False, cwd=ROOT,
-        env={**os.environ, "TRITON_INTERPRET": "1", "PYTHONPATH": str(ROOT)},
-    )
+    done = ran(sys.executable, __file__, seconds=SECONDS, TRITON_INTERPRET="1", PYTHONPATH=str(ROOT))
     if TOO_NEW in done.stderr:
         pytest.skip("Triton 3.6's own interpreter does not run with this NumPy")
     assert done.returncode == 0, done.stderr

@@ -177,8 +177,8 @@ def test_k_that_is_loaded_ahead_belongs_to_the_slice_that_loads_it_first(lab, ca
     masks = next(margins.partitions(case.K, 2))
     fifth = torch.arange(case.K) % 5 == 0
     honest = margins.honest_slices(judge, masks)
-    ahead = [replace(one, ranks=one.ranks + 9 * (one.ranks == 0) * fifth) for one in honest]
-    assert added(lab, judge.problem, margins.followed(judge, ahead)) == Added(2)
+    prefetched = [replace(one, ranks=one.ranks + 9 * (one.ranks == 0) * fifth) for one in honest]
+    assert added(lab, judge.problem, margins.followed(judge, prefetched)) == Added(2)
 
 
 @every_split_case
@@ -279,12 +279,12 @@ def test_the_document_has_the_margins_of_today():
     for lab in share([lab for lab in all_labs().values() if lab.id in sections], 3):
         fresh = margins.table([lab]).partition(f"### {lab.id}\n")[2]
         for line, again in zip(sections[lab.id].strip().splitlines(), fresh.strip().splitlines(), strict=True):
-            for told, measured in zip(line.split("|"), again.split("|"), strict=True):
-                assert told == measured or _close(told, measured), f"{line}\n{again}\nrun python -m tests.margins --write"
+            for shown, measured in zip(line.split("|"), again.split("|"), strict=True):
+                assert shown == measured or _close(shown, measured), f"{line}\n{again}\nrun python -m tests.margins --write"
 
 
-def _close(told: str, measured: str) -> bool:
+def _close(shown: str, measured: str) -> bool:
     try:
-        return float(told) == pytest.approx(float(measured), rel=0.1)
+        return float(shown) == pytest.approx(float(measured), rel=0.1)
     except ValueError:
         return False

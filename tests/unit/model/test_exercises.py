@@ -72,7 +72,7 @@ WRONG = {
 def test_a_usual_mistake_is_told(name, capsys):
     for slip in EXERCISES[name].slips:
         assert not check_outputs(name, slip.function)
-        assert capsys.readouterr().out.endswith(f"\n  {slip.told}\n")
+        assert capsys.readouterr().out.endswith(f"\n  {slip.message}\n")
 
 
 def test_an_error_is_told_with_its_line_and_no_traceback(capsys):

@@ -12,6 +12,7 @@ import torch
 from grader.labs import all_labs
 from grader.unusable import Unusable
 from model.card import CARD, card
+from model.corpus import HeldOut
 from model.methods import GROUP, METHODS, Examples, chosen, quantised, weight_bits
 from model.quantisers.rounding import rounded
 from model.store import WEIGHTS, load_origin
@@ -92,12 +93,12 @@ def test_the_table_has_a_row_for_each_method_and_lab(model, tmp_path):
     weights = tmp_path / "weights"
     weights.write_bytes(b"weights")
     methods = tuple(method for method in METHODS if method.name in ("fp16", "SmoothQuant"))
-    told = []
-    results = tabulate(model, weights, TEXT, TEXT[:641], ("os.py",), methods, told.append)
+    heard = []
+    results = tabulate(model, weights, TEXT, HeldOut(TEXT[:641], 1, ("os.py",)), methods, heard.append)
     assert [row.lab for row in results.rows] == [None] * 4 + list(all_labs())
     assert results.sample_bytes == 640
     assert results.weights_sha256 == hashlib.sha256(b"weights").hexdigest()
-    assert len(told) == len(results.rows)
+    assert len(heard) == len(results.rows)
     bits = {row.lab: row.weight_bits for row in results.rows if row.lab}
     assert 8 < bits["w8a8"] < 8.5
     assert 4 < bits["w4a16"] < 4.3
@@ -127,10 +128,10 @@ def test_the_table_shows_the_time_of_the_kernel_for_a_format():
     results = CostTable("CPU", {"torch": "2.13.0"}, "2026-01-31", "", 640, (), rows)
     times = LayerTimes("NVIDIA H200", "580.1", {"torch": "2.11.0"}, "2026-01-31 10:00 UTC", TIMED_LAYER, TIMED_TOKENS,
                        (of_kernel("w4a16", 0), of_kernel("gptq", 128, 56.78), of_kernel("gptq", 32, status="failed")))
-    told = [line.split("|")[-2].strip() for line in markdown(results, times).splitlines()[2:]]
-    assert told == ["20.0 us", "12.3 us", "56.8 us", NOT_MEASURED, NO_KERNEL]
-    told = [line.split("|")[-2].strip() for line in markdown(results).splitlines()[2:]]
-    assert told == [NOT_MEASURED] * 4 + [NO_KERNEL]
+    column = [line.split("|")[-2].strip() for line in markdown(results, times).splitlines()[2:]]
+    assert column == ["20.0 us", "12.3 us", "56.8 us", NOT_MEASURED, NO_KERNEL]
+    column = [line.split("|")[-2].strip() for line in markdown(results).splitlines()[2:]]
+    assert column == [NOT_MEASURED] * 4 + [NO_KERNEL]
     text = card(load_origin(), results, times)
     assert "Measured by `python -m model times` on NVIDIA H200, driver 580.1, torch 2.11.0, 2026-01-31 10:00 UTC." in text
     assert "was not measured yet" in card(load_origin(), results)
@@ -163,7 +164,7 @@ def test_labs_can_be_measured_alone(model, tmp_path):
     """A lab that is new gets its row, and what the methods' rows rest on must be what the labs' rest on."""
     weights = tmp_path / "weights"
     weights.write_bytes(b"weights")
-    whole = tabulate(model, weights, TEXT, TEXT[:641], (), METHODS[:1])
+    whole = tabulate(model, weights, TEXT, HeldOut(TEXT[:641], 1, ()), METHODS[:1])
     partly = replace(whole, date="2026-01-31", rows=(replace(whole.rows[0], perplexity=7.0), whole.rows[1]))
     again = with_labs(partly, model, weights, TEXT)
     assert again.rows == (partly.rows[0], *whole.rows[1:])

@@ -103,8 +103,8 @@ def test_layers_that_are_not_chosen_keep_all_their_digits(trained):
 
 def test_blocks_with_the_smallest_norms_go():
     weight = torch.ones(64, 96) * torch.arange(1, 7).view(2, 3).repeat_interleave(32, 0).repeat_interleave(32, 1)
-    kept = block_mask(weight, 0.5)
-    assert kept.view(2, 32, 3, 32).float().mean(dim=(1, 3)).tolist() == [[0, 0, 0], [1, 1, 1]]
+    mask = block_mask(weight, 0.5)
+    assert mask.view(2, 32, 3, 32).float().mean(dim=(1, 3)).tolist() == [[0, 0, 0], [1, 1, 1]]
     assert block_mask(weight, 0.0).all()
     assert not block_mask(weight, 1.0).any()
     with pytest.raises(ValueError, match=r"sparsity=1\.2"):

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 import torch
 
-from model.transformer import Sizes, Transformer, linear_layers, norms_before, rotary_turns, rotate
+from model.transformer import Sizes, Transformer, linear_layers, norms_before, rotary_cos_sin, rotate
 from tests.unit.model.small import TINY, normal, tiny_model, tokens
 
 
@@ -26,9 +26,9 @@ def test_every_side_is_a_multiple_of_64_and_nothing_has_a_bias():
 
 
 def test_rotation_keeps_lengths_and_looks_at_distances_only():
-    turns = rotary_turns(16, 8, torch.device("cpu"))
+    cos_sin = rotary_cos_sin(16, 8, torch.device("cpu"))
     query, key = normal(1, 8).expand(16, 8), normal(1, 8, seed=1).expand(16, 8)
-    q, k = rotate(query, *turns), rotate(key, *turns)
+    q, k = rotate(query, *cos_sin), rotate(key, *cos_sin)
     torch.testing.assert_close(q.norm(dim=1), query.norm(dim=1))
     scores = q @ k.t()
     torch.testing.assert_close(scores[5, 2], scores[13, 10])

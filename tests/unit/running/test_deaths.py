@@ -68,10 +68,10 @@ def test_a_batch_enters_nothing_for_it(monkeypatch):
 
 def test_a_sandbox_that_is_gone_is_no_verdict(monkeypatch):
     class Gone:
-        looks = 0
+        calls = 0
 
         def __call__(self) -> None:
-            self.looks += 1
+            self.calls += 1
 
         def cache_clear(self) -> None:
             """Nothing is kept."""
@@ -80,4 +80,4 @@ def test_a_sandbox_that_is_gone_is_no_verdict(monkeypatch):
     monkeypatch.setattr(tasks, "bubblewrap", gone)
     with pytest.raises(Undecided, match="does not work now"):
         grade_on_cpu(SETUP, KernelSource("w8a8", "W8A8_MM", None, "", (), Path("w8a8.py")))
-    assert gone.looks == 2
+    assert gone.calls == 2

@@ -26,7 +26,7 @@ def acting(target, kind=cuda.CudaRunner):
     return type("Acting", (kind,), {"target": staticmethod(target)})()
 
 
-def told(parts):
+def answered(parts):
     with acting(acts, GpuProcess) as process:
         return list(process.answers(lambda done: parts[done:], len(parts), 1.5))
 
@@ -36,7 +36,7 @@ def test_a_process_that_is_killed_twice_costs_nothing(tmp_path):
     folder = tmp_path / "deaths"
     folder.mkdir()
     part = f"twice {folder}"
-    assert told([part, "a"]) == [part, "a"]
+    assert answered([part, "a"]) == [part, "a"]
     assert len(list(folder.iterdir())) == 2
 
 
@@ -44,7 +44,7 @@ def test_a_machine_that_kills_everything_is_not_asked_for_ever(tmp_path):
     """After MAX_LOST lost parts each further one is tried once."""
     folder = tmp_path / "starts"
     folder.mkdir()
-    assert told([f"dies {folder}"] * 3) == [ProcessLost.DIED] * 3
+    assert answered([f"dies {folder}"] * 3) == [ProcessLost.DIED] * 3
     assert len(list(folder.iterdir())) == ATTEMPTS * MAX_LOST + (3 - MAX_LOST)
 
 
@@ -52,7 +52,7 @@ def test_a_machine_that_kills_everything_is_not_asked_for_ever(tmp_path):
 def test_every_part_is_answered_in_order(tmp_path):
     once = f"once {tmp_path / 'died'}"
     parts = ["a", "die", "b", "hang", "poison", once, "c"]
-    assert told(parts) == ["a", ProcessLost.DIED, "b", ProcessLost.LATE, "poison", once, "c"]
+    assert answered(parts) == ["a", ProcessLost.DIED, "b", ProcessLost.LATE, "poison", once, "c"]
 
 
 def test_whoever_leaves_a_job_leaves_no_answer_behind():
@@ -120,7 +120,7 @@ def test_a_new_process_is_told_what_the_kernel_has_spent():
     assert [outcome.message for outcome in outcomes] == ["spent 0", "spent 8"]
 
 
-def tells_what_it_knows(connection, gpu):
+def answers_with_what_it_knows(connection, gpu):
     """Says of each part its process and every case that the job names."""
     for job in jobs(connection):
         cases = {case for case, _ in (*job.bundle.launches, *job.bundle.refused)} | {part.case.name for part in job.parts}
@@ -152,7 +152,7 @@ def test_no_process_knows_a_hidden_case_and_another_one(several):
     bundle = replace(BUNDLE, configs=(config,), launches=launches, refused=refused, binaries=binaries)
     device = Device("cuda", "NVIDIA H200", 90, None, "", "", "")
     known = []
-    with acting(tells_what_it_knows) as runner:
+    with acting(answers_with_what_it_knows) as runner:
         for _ in range(several):
             run = run_on_gpu(runner, BuiltKernel(lab, kernel_source(), bundle, 1), device)
             assert [one.case for one in run.outcomes] == [case for case, _ in launch_pairs(lab, bundle)]

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import json
 import shutil
-import subprocess
-import sys
 
 import pytest
 
+from tests.commands import python
 from tests.submissions import TESTS, style_file
 
 ROOT = TESTS.parent
@@ -33,17 +32,13 @@ def planted(folder, file, head, fault):
 
 
 def graded(folder):
-    told = subprocess.run(
-        [sys.executable, "-m", "grader", "grade", str(style_file("dds_while")), "--lab", "dds", "--device", "cpu",
-         "--json", "report.json", "--html", "report.html"],
-        cwd=folder, capture_output=True, text=True, timeout=300,
-    )
-    assert told.returncode == 0, told.stderr
+    command = ["grade", style_file("dds_while"), "--lab", "dds", "--device", "cpu", "--json", "report.json", "--html", "report.html"]
+    printed = python("-m", "grader", *command, cwd=folder)
     verdict = json.loads((folder / "report.json").read_text(encoding="utf-8"))["labs"]["dds"]
     assert [test["name"] for test in verdict["tests"] if test["status"] in ("failed", "error")] == []
     skipped = [test for test in verdict["tests"] if test["kind"] == "correctness" and test["status"] == "skipped"]
     assert skipped
-    return told.stdout, skipped
+    return printed, skipped
 
 
 @pytest.mark.slow

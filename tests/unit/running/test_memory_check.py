@@ -251,8 +251,8 @@ def test_addresses_say_nothing_of_the_device(tmp_path):
     """Where a tensor lies differs with what it holds, so that no remainder of an address can be counted on."""
     tell = "    tl.store(y_ptr, (((x_ptr.to(tl.int64) // 512) % 1000).to(tl.float16)), mask=pid == 0)\n"
     source = edited(STORE, STORE + tell)
-    told = {float(checked(tmp_path, source, M=M, N=32).outcome.y[0, 0]) for M in (1, 2, 3, 4)}
-    assert len(told) > 1
+    stored = {float(checked(tmp_path, source, M=M, N=32).outcome.y[0, 0]) for M in (1, 2, 3, 4)}
+    assert len(stored) > 1
 
 
 def test_what_costs_points_is_not_crowded_out(tmp_path):

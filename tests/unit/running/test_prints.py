@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import subprocess
 import sys
 from dataclasses import replace
 
@@ -11,6 +10,7 @@ import pytest
 from grader.gpu.devices import choose
 from grader.labs import get_lab
 from grader.pipeline.grading import GradeOptions, grade
+from tests.commands import ran
 from tests.submissions import TESTS
 
 RIGHT = (TESTS / "styles" / "w8a8_plain.py").read_text(encoding="utf-8")
@@ -31,7 +31,7 @@ raise SystemExit(3)
 
 
 def test_a_muted_process_prints_what_python_says_on_standard_error_only():
-    done = subprocess.run([sys.executable, "-c", MUTED], cwd=TESTS.parent, capture_output=True, text=True, check=False)
+    done = ran(sys.executable, "-c", MUTED)
     assert done.returncode == 3
     assert done.stdout == ""
     assert done.stderr == "a traceback of ours\n"
@@ -46,9 +46,8 @@ def test_prints_of_a_kernel_are_in_no_output(tmp_path):
     )
     (tmp_path / "w8a8.py").write_text(text, encoding="utf-8")
     files = [tmp_path / name for name in ("report.json", "report.xml")]
-    command = [sys.executable, "-m", "grader", "grade", str(tmp_path / "w8a8.py"), "--device", "cpu", "--json", str(files[0]),
-               "--junit", str(files[1])]
-    done = subprocess.run(command, cwd=TESTS.parent, capture_output=True, text=True, check=False, timeout=600)
+    command = ["grade", tmp_path / "w8a8.py", "--device", "cpu", "--json", files[0], "--junit", files[1]]
+    done = ran(sys.executable, "-m", "grader", *command)
     assert done.returncode == 0, done.stderr
     for shown in (done.stdout, done.stderr, *(file.read_text() for file in files)):
         assert "FORGED" not in shown

@@ -33,7 +33,7 @@ REPORT = """========= COMPUTE-SANITIZER
 X = 0x7F1C5A000000
 
 
-def told(*launches):
+def launch_log(*launches):
     tensors = {"x_ptr": X, "y_ptr": X + 8192}
     entries = [{"case": case, "config": 0, "ended": ended, "tensors": tensors} for case, ended in launches]
     return "".join(json.dumps(entry) + "\n" for entry in entries)
@@ -47,18 +47,18 @@ def test_errors_are_read():
 
 
 def test_the_launch_that_ended_with_an_error_has_it():
-    found = watches(told(("one_tile", True), ("k_tail", False)), read_report(REPORT))
+    found = watches(launch_log(("one_tile", True), ("k_tail", False)), read_report(REPORT))
     assert found[0] == SanitizerResult("one_tile", 0)
     assert found[1].fault.startswith("reads 16 bytes, 17 bytes after x, in program (3 1 0), as compute-sanitizer saw; ")
 
 
 def test_errors_that_no_launch_ended_with_leave_none_clean():
-    assert all(one.fault for one in watches(told(("one_tile", True), ("k_tail", True)), read_report(REPORT)))
+    assert all(one.fault for one in watches(launch_log(("one_tile", True), ("k_tail", True)), read_report(REPORT)))
 
 
 def test_what_is_not_told_is_not_seen():
     assert watches("", read_report(REPORT)) == []
-    assert watches("nonsense\n{}\n[1]\n" + told(("one_tile", True)), []) == [SanitizerResult("one_tile", 0)]
+    assert watches("nonsense\n{}\n[1]\n" + launch_log(("one_tile", True)), []) == [SanitizerResult("one_tile", 0)]
 
 
 UNITS = {

@@ -119,10 +119,10 @@ def test_configs_that_are_one_to_the_interpreter_have_one_launch(monkeypatch):
     for says, made in (([{}] * 5, 5), ([UNCLEAN["error"]] * 6, 6)):
         for name, value in (("says", list(says)), ("log", []), ("begun", [])):
             monkeypatch.setattr(Scripted, name, value, raising=False)
-        told = []
-        outcomes = interpret(LAB, SOURCE, bundle, problems, list(launches), InterpretOptions(1, start=Scripted), told.append)
+        heard = []
+        outcomes = interpret(LAB, SOURCE, bundle, problems, list(launches), InterpretOptions(1, start=Scripted), heard.append)
         assert len(Scripted.log) == made
-        assert [outcome.config for outcome in outcomes] == list(range(7)) == sorted(outcome.config for outcome in told)
+        assert [outcome.config for outcome in outcomes] == list(range(7)) == sorted(outcome.config for outcome in heard)
         assert [outcome.status for outcome in outcomes] == [*["ran" if made == 5 else "crash"] * 6, "refused"]
         assert made == 6 or (outcomes[1].y is not None and outcomes[1].seconds == 0 < outcomes[0].seconds)
 

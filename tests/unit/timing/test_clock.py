@@ -105,9 +105,9 @@ class Nvml:
         return 1500
 
 
-def notes(nvml, looks=4, ours=1):
+def notes(nvml, samples=4, ours=1):
     watch = Monitor(nvml, handle=None, ours=ours)
-    for _ in range(looks):
+    for _ in range(samples):
         watch.sample()
     return " ".join(watch.notes())
 

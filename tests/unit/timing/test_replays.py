@@ -103,10 +103,10 @@ def test_yesterdays_output_is_wrong_today():
     stage = staged()
     draw = stage.renew()
     run(stage, draw)
-    kept = outputs(stage, draw).clone()
+    old = outputs(stage, draw).clone()
     assert seen(stage, draw).fault == ""
     draw = stage.renew()
-    outputs(stage, draw).copy_(kept)
+    outputs(stage, draw).copy_(old)
     evidence = seen(stage, draw)
     assert evidence.fault == MISFIT
     assert not stage.check(draw, evidence.launch, evidence.outputs[evidence.launch], 1).ok

@@ -49,5 +49,5 @@ def test_a_round_that_the_host_was_late_for_is_repeated(monkeypatch):
 
 
 def test_a_host_that_is_always_late_ends_the_race_all_the_same(monkeypatch):
-    kept, replays = raced(monkeypatch, range(1000), 3)
-    assert (len(kept), replays) == (3, 24)
+    rounds_done, replays = raced(monkeypatch, range(1000), 3)
+    assert (len(rounds_done), replays) == (3, 24)

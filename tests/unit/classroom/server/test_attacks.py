@@ -21,13 +21,13 @@ from tests.course_server import course, kernel
 
 @pytest.fixture(scope="module")
 def world(tmp_path_factory):
-    kept = throttling.HEAD_SECONDS
+    before = throttling.HEAD_SECONDS
     throttling.HEAD_SECONDS = 0.5
     with course(tmp_path_factory.mktemp("course")) as found:
         found.submit("ann", kernel(1, "  # <script>alert(1)</script>"))
         found.wait()
         yield found
-    throttling.HEAD_SECONDS = kept
+    throttling.HEAD_SECONDS = before
 
 
 OF_MEMBERS = ("/api/attempts", "/api/attempts/1", "/api/board", "/attempts/1", "/board", "/instructor")
@@ -105,7 +105,7 @@ def raw(world, data, wait=5.0):
 def test_half_uploads_and_slow_clients_are_let_go(world):
     token = world.tokens["ann"]
     head = f"POST /api/attempts HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer {token}\r\nContent-Type: application/json\r\n"
-    before = len(world.service.store.of("ann"))
+    before = len(world.service.store.attempts_of("ann"))
     began = time.monotonic()
     assert raw(world, b"GET /board HTT") == b""
     assert raw(world, b"") == b""
@@ -115,7 +115,7 @@ def test_half_uploads_and_slow_clients_are_let_go(world):
         with socket.create_connection((parts.hostname, parts.port)) as connection:
             connection.sendall((head + "Content-Length: 5000\r\n\r\n").encode() + body)
     assert b"400" in raw(world, b"\x16\x03\x01\x00\xa5" * 20)[:200]
-    assert len(world.service.store.of("ann")) == before
+    assert len(world.service.store.attempts_of("ann")) == before
     with world.client() as http:
         assert http.get("/board").status_code == 200
 
@@ -198,7 +198,7 @@ def test_who_waits_for_an_answer_gets_it(world, monkeypatch):
 
 
 def test_many_requests_of_one_token_are_slowed_down_and_others_are_served(world):
-    kept, world.service.rates = world.service.rates, Rates(60)
+    before, world.service.rates = world.service.rates, Rates(60)
     try:
         with world.client("ann") as http, world.client("bob") as other:
             statuses = [http.get("/api/board").status_code for _ in range(150)]
@@ -206,11 +206,11 @@ def test_many_requests_of_one_token_are_slowed_down_and_others_are_served(world)
             assert statuses[-1] == 429
             assert other.get("/api/board").status_code == 200
     finally:
-        world.service.rates = kept
+        world.service.rates = before
 
 
 def test_guessing_tokens_is_slow(world):
-    kept, world.service.failures = world.service.failures, Rates(10)
+    before, world.service.failures = world.service.failures, Rates(10)
     try:
         with world.client("guess") as http:
             statuses = []
@@ -222,7 +222,7 @@ def test_guessing_tokens_is_slow(world):
         with world.client("bob") as http:
             assert http.get("/api/attempts").status_code == 200, "a classmate at the same address"
     finally:
-        world.service.failures = kept
+        world.service.failures = before
 
 
 def test_whoever_is_refused_is_served_again_at_the_rate(monkeypatch):

@@ -45,7 +45,7 @@ def test_everybodys_next_comes_before_anybodys_second(store):
     store.finish(ids[3], "done", ANSWER)
     put(store, "bob", 9)
     assert store.begin_next().login == "ann", "served longest ago"
-    store.prefer(store.waiting()[-1][0])
+    store.move_to_front(store.waiting()[-1][0])
     assert store.waiting()[0][1] == "ann"
 
 
@@ -138,7 +138,7 @@ def test_who_is_stuck(store):
         one = put(store, "ann", number)
         store.begin_next()
         store.finish(one.id, "done", replace(ANSWER, trouble="odd_m fails"))
-    assert stuck(store.until(time.time())) == [("ann", "w8a8", "odd_m fails", 3)]
+    assert stuck(store.attempts_until(time.time())) == [("ann", "w8a8", "odd_m fails", 3)]
 
 
 def test_a_profile_is_asked_for_by_its_author_and_counts_as_the_verdict_that_it_is_beside(tmp_path):
@@ -242,7 +242,7 @@ def test_what_an_instructor_can_stop(tmp_path):
         ids = [world.submit(login, kernel(number), number).json()["id"] for number, login in enumerate(["ann", "bob", "carl"])]
         time.sleep(0.3)
         assert [one.id for one in world.service.store.in_state("queued")] == ids
-        assert "the queue is paused" in world.service.words(world.service.store.attempt(ids[0]))
+        assert "the queue is paused" in world.service.status(world.service.store.attempt(ids[0]))
         assert http.post(f"/attempts/{ids[2]}/first").status_code == 303
         assert [number for number, _ in world.service.store.waiting()] == [ids[2], *ids[:2]]
         assert http.post("/instructor/drain").status_code == 303

@@ -45,8 +45,8 @@ def test_outliers_are_multiplied_exactly():
     torch.testing.assert_close(llm_int8(only, w), only @ w.t(), rtol=1e-5, atol=1e-5)
     rest = x.clone()
     rest[:, OUTLIERS] = 0
-    kept = [k for k in range(64) if k not in OUTLIERS]
-    int8 = rounded(x[:, kept], Format(8)) @ rounded(w[:, kept], Format(8)).t()
+    small = [k for k in range(64) if k not in OUTLIERS]
+    int8 = rounded(x[:, small], Format(8)) @ rounded(w[:, small], Format(8)).t()
     torch.testing.assert_close(llm_int8(x, w) - only @ w.t(), int8, rtol=1e-4, atol=1e-3)
 
 

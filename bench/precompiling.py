@@ -1,6 +1,6 @@
-"""Compiling ahead: tasks in processes of their own, so that the caches on disk are warm before anything is timed.
+"""Precompilation: tasks in processes of their own, so that the caches on disk are warm before anything is timed.
 
-A task that fails costs no run, because what it prepares is compiled again where it is timed; but it is told, once, in a sentence.
+A task that fails costs no run, because what it prepares is compiled again where it is timed; one sentence says so.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ def sentence(problem: BaseException) -> str:
     return f"{type(problem).__name__}: {lines[0][:LONGEST_MESSAGE].rstrip('.')}"
 
 
-class Ahead(Generic[Task]):
+class Precompilation(Generic[Task]):
     """A process for each share of the tasks, from `with` until `wait` has returned or `seconds` are over.
 
     The processes use the GPU, so nothing is timed before `wait` has returned; whatever is not done by then is stopped.
@@ -35,7 +35,7 @@ class Ahead(Generic[Task]):
         self._processes: dict[connection.Connection, Any] = {}
         self._ends = 0.0
 
-    def __enter__(self) -> Ahead[Task]:
+    def __enter__(self) -> Precompilation[Task]:
         context = multiprocessing.get_context("spawn")
         self._ends = time.monotonic() + self._seconds
         for share in self._shares:
@@ -70,7 +70,7 @@ class Ahead(Generic[Task]):
                 failed.append(f"a process ended with exit status {process.exitcode}")
             pipe.close()
         self._processes = {}
-        return _told(failed, len(running), self._seconds)
+        return _what_failed(failed, len(running), self._seconds)
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
         self._ends = 0.0
@@ -85,7 +85,7 @@ def _work_through(work: Callable[[Task], None], share: Sequence[Task], failed: c
             failed.send(f"{task}: {sentence(problem)}")
 
 
-def _told(failed: Sequence[str], stopped: int, seconds: float) -> str:
+def _what_failed(failed: Sequence[str], stopped: int, seconds: float) -> str:
     said = []
     if failed:
         said.append(f"{len(failed)} of what was compiled ahead failed, the first: {failed[0]}")

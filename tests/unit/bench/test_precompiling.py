@@ -7,7 +7,7 @@ import time
 
 import pytest
 
-from bench.ahead import Ahead
+from bench.precompiling import Precompilation
 
 LONG = 600.0
 """Seconds that no test waits for: processes are to end before."""
@@ -22,17 +22,17 @@ def work(task):
         time.sleep(LONG)
 
 
-def told(*shares, seconds=LONG):
-    with Ahead(work, shares, seconds) as ahead:
-        return ahead.wait()
+def failures(*shares, seconds=LONG):
+    with Precompilation(work, shares, seconds) as precompilation:
+        return precompilation.wait()
 
 
 def test_what_is_compiled_needs_no_words():
-    assert told(["fine"], []) == ""
+    assert failures(["fine"], []) == ""
 
 
 def test_all_that_fails_is_one_sentence():
-    said = told(["raises", "raises", "fine"], ["dies"])
+    said = failures(["raises", "raises", "fine"], ["dies"])
     assert said.startswith("3 of what was compiled ahead failed, the first: ")
     assert "raises: RuntimeError: no kernel image;" in said or "exit status 3;" in said
     assert said.endswith("is compiled where it is timed")
@@ -42,15 +42,15 @@ def test_all_that_fails_is_one_sentence():
 @pytest.mark.parametrize("task", ["raises", "dies"])
 def test_the_reason_is_told(task):
     reason = {"raises": "raises: RuntimeError: no kernel image", "dies": "a process ended with exit status 3"}[task]
-    assert reason in told([task])
+    assert reason in failures([task])
 
 
 def test_what_takes_too_long_is_stopped_and_told():
-    assert told(["hangs"], seconds=0.1).startswith("compiling ahead was stopped after 0.1 s in 1 of its processes")
+    assert failures(["hangs"], seconds=0.1).startswith("compiling ahead was stopped after 0.1 s in 1 of its processes")
 
 
 def test_nothing_is_left_running_when_the_run_breaks_off():
-    with Ahead(work, [["hangs"]], LONG) as ahead:
-        (process,) = ahead.processes
+    with Precompilation(work, [["hangs"]], LONG) as precompilation:
+        (process,) = precompilation.processes
         assert process.exitcode is None
     assert process.exitcode is not None
