@@ -18,6 +18,7 @@ from datetime import datetime
 from functools import cache
 from importlib import metadata
 from pathlib import Path
+from typing import Any, TypeVar, cast
 
 from markupsafe import escape
 
@@ -28,30 +29,32 @@ from grader.classroom.batch.journal import Journal, code_digest, digest_of
 from grader.classroom.batch.marks import lateness
 from grader.classroom.batch.similarity import Comparison, similar_kernels, stub_of
 from grader.classroom.batch.standing import Standing
-from grader.classroom.batch.verdicts import to_json
+from grader.classroom.batch.verdicts import to_json, unstructured
 from grader.classroom.batch.workers import FIRST, LAST, SHORT_SECONDS, WorkerPool, WorkFailed
-from grader.model import Report
+from grader.model import ErrorMap, LabReport, Report
 from grader.reporting import page as html
 from grader.reporting.atomic import write_whole
-from grader.reporting.page import MarkStatement
+from grader.reporting.page import DrawnMap, MarkStatement
 from grader.reporting.terminal import number
 from grader.reporting.text import prose
 
 MAX_NAME_BYTES = 80
 HEAD_BYTES, TAIL = 2000, b"</html>"
 DRAWN_BY = ("jinja2", "markupsafe", "matplotlib", "pygments")
+Result = TypeVar("Result")
 
 
 class Pages:
-    """Writes the pages below `out`; those of feedback are drawn by a batch's workers while kernels still wait for a GPU.
+    """Writes the pages below `out`, by a batch's workers; error maps, which take nearly all of the time, while kernels wait for a GPU.
 
-    secret: what pseudonyms are made with, so that a name leads to one and one leads to no name. journal: where it is kept whose
-    kernels are alike.
+    secret: what pseudonyms are made with, so that a name leads to one and one leads to no name. journal: keeps the error maps, and
+    whose kernels are alike.
     """
 
     def __init__(self, pool: WorkerPool, out: Path, secret: str, journal: Journal) -> None:
         self._pool, self._folder, self._secret, self._journal = pool, out, secret, journal
-        self._drawn: dict[str, tuple[str, Future[str] | None]] = {}
+        self._pages: dict[str, tuple[str, Callable[[], Future[str]] | None]] = {}
+        self._begun: dict[str, Future[Any]] = {}
 
     def draw(self, standing: Standing) -> None:
         """Begins the page of a student who handed in something, unless the file there is made of the same."""
@@ -59,13 +62,19 @@ class Pages:
         board = overview.pseudonym_of(standing.student, self._secret) if fast else ""
         report, stated = standing.graded.report, statement(standing, board)
         made_of = digest(report, stated)
-        place = self._folder / page_address(standing)
-        if self._drawn.get(standing.key, ("", None))[0] == made_of:
+        if self._pages.get(standing.key, ("", None))[0] == made_of:
             return
-        drawing = None
-        if not _is_made_of(place, made_of):
-            drawing = self._pool.submit(LAST, html.page, report, {}, stated, made_of, seconds=SHORT_SECONDS, light=True)
-        self._drawn[standing.key] = made_of, drawing
+        if _is_made_of(self._folder / page_address(standing), made_of):
+            self._pages[standing.key] = made_of, None
+            return
+        maps = {lab_id: self._error_maps(lab.error_maps) for lab_id, lab in report.labs.items() if lab.error_maps}
+
+        def page() -> Future[str]:
+            drawn = {lab_id: drawing() for lab_id, drawing in maps.items()}
+            arguments = report, {}, stated, made_of, 0, drawn
+            return self._pool.submit(LAST, html.page, *arguments, seconds=SHORT_SECONDS, light=True)
+
+        self._pages[standing.key] = made_of, page
 
     def write(self, standings: Sequence[Standing], files: Sequence[Accounted] = ()) -> int:
         """Writes index.html, projected.html and feedback/<student>.html, and says how many of the latter were drawn.
@@ -77,11 +86,9 @@ class Pages:
         present = [standing for standing in standings if not standing.absent]
         for standing in present:
             self.draw(standing)
-        drawn = 0
-        for standing in present:
-            if drawing := self._drawn[standing.key][1]:
-                write_whole(self._folder / page_address(standing), _text(drawing, standing))
-                drawn += 1
+        drawings = [(standing, page()) for standing in present if (page := self._pages[standing.key][1])]
+        for standing, drawing in drawings:
+            write_whole(self._folder / page_address(standing), _text(drawing, standing))
         pages = set(map(page_name, present))
         for former in (self._folder / "feedback").glob("*.html"):
             if former.name not in pages and _is_made_of(former, ""):
@@ -92,25 +99,56 @@ class Pages:
         )
         for name, text in overview.pages(standings, compared, self._secret, page_address, files).items():
             write_whole(self._folder / name, text)
-        return drawn
+        return len(drawings)
 
     def _comparison(self, lab_id: str, modules: Mapping[str, str]) -> Callable[[], Comparison]:
-        """Begins to compare the kernels of a lab, unless the same were compared before; what it returns waits for the answer."""
-        parts = _drawn_by(), stub_of(lab_id), lab_id, sorted(modules.items())
-        key = digest_of(json.dumps(parts))
-        if known := self._journal.recall(key, Comparison):
-            return lambda: known
-        comparing = self._pool.submit(FIRST, similar_kernels, lab_id, modules, seconds=SHORT_SECONDS)
+        """Begins to compare the kernels of a lab; what it returns waits for the answer."""
+        parts = stub_of(lab_id), lab_id, sorted(modules.items())
+        compared = self._once(parts, Comparison, FIRST, similar_kernels, lab_id, modules)
 
-        def compared() -> Comparison:
+        def comparison() -> Comparison:
             try:
-                found = comparing.result()
+                return compared()
             except WorkFailed as failure:
                 return Comparison((), (f"The kernels of a lab could not be compared: {failure}.",))
-            self._journal.remember(key, found, Comparison)
-            return found
 
-        return compared
+        return comparison
+
+    def _error_maps(self, errors: Sequence[ErrorMap]) -> Callable[[], list[DrawnMap]]:
+        """Begins to draw error maps; what it returns waits for them, and has none where they could not be drawn."""
+        parts = [unstructured(one, ErrorMap) for one in errors]
+        drawn = self._once(parts, list[DrawnMap], LAST, html.error_maps, errors)
+
+        def maps() -> list[DrawnMap]:
+            try:
+                return drawn()
+            except WorkFailed:
+                return []
+
+        return maps
+
+    def _once(
+        self, parts: object, kind: Any, priority: int, work: Callable[..., Result], *arguments: Any
+    ) -> Callable[[], Result]:
+        """Begins some work, unless the same was done before, in this run or another. parts: all that it depends on, beside the grader's
+        code; kind: what comes of it. What it returns waits for the answer, and raises WorkFailed."""
+        key = digest_of(json.dumps([work.__name__, _drawn_by(), parts]))
+        known = self._journal.recall(key, kind)
+        if known is not None:
+            return lambda: cast(Result, known)
+        if key not in self._begun:
+            self._begun[key] = self._pool.submit(
+                priority, work, *arguments, seconds=SHORT_SECONDS, light=priority == LAST
+            )
+        begun = self._begun[key]
+
+        def answer() -> Result:
+            found = begun.result()
+            if self._begun.pop(key, None):
+                self._journal.remember(key, found, kind)
+            return cast(Result, found)
+
+        return answer
 
 
 def statement(standing: Standing, board: str = "") -> MarkStatement:
@@ -209,10 +247,17 @@ def digest(report: Report, stated: MarkStatement) -> str:
     for lab in report.labs.values():
         # the source by its file's name: what was unpacked lies in another folder in every run
         source = lab.source and replace(lab.source, path=Path(lab.source.path.name))
-        parts.append(f"{to_json(lab)}{source!r}")
+        parts.append(f"{to_json(_without_seconds(lab))}{source!r}")
     for part in parts:
         found.update(part.encode("utf-8", "surrogatepass") + b"\0")
     return found.hexdigest()
+
+
+def _without_seconds(lab: LabReport) -> LabReport:
+    """The report without how long a case took to grade, which no page shows and no two runs share."""
+    rest = [{name: value for name, value in test.metrics.items() if name != "seconds"} for test in lab.tests]
+    tests = tuple(replace(test, metrics=metrics) for test, metrics in zip(lab.tests, rest, strict=True))
+    return replace(lab, tests=tests)
 
 
 @cache
