@@ -202,7 +202,9 @@ DELIVERIES = {
         {"ann/w8a8.ipynb": json.dumps({"source": ["def W8A8_MM(\n", "\tx_ptr,\n", "):\n", "\tx = 1\n"]}), "ann/old/w8a8.py": A + C,
          "ben/dds.py": C}, {"ann": "a", "ben": "c"}
     ),
-    "long names of three bytes a letter": ({f"ann/{'甲' * 40}/{'乙' * 60}.py": A, f"ann/{'丙' * 40}/{'乙' * 60}.py": B}, {"ann": "ab"}),
+    "long names of three bytes a letter": (
+        {f"ann/{'甲' * 40}/{'乙' * 60}.py": A, f"ann/{'丙' * 40}/{'乙' * 60}.py": B, "ben.py": C}, {"ann": "ab", "ben": "c"}
+    ),
     "two names that Canvas could have given": (
         {**{f"s{i}.py": A for i in range(8)}, "smith_2024_1_w8a8.py": A, "li_2023_2_dds.py": C},
         {**{f"s{i}": "a" for i in range(8)}, "smith_2024_1_w8a8": "a", "li_2023_2_dds": "c"}
@@ -333,6 +335,15 @@ def test_everybodys_work_is_theirs(tmp_path, name):
             assert (expected[one.student][0], *refused, *one.notes) == expected[one.student]
 
 
+@pytest.mark.parametrize("untouched", [True, False])
+@pytest.mark.parametrize("place", ["", "assignment/", "notebooks/", "notebooks/zh/", "mine/", "mine/deeper/"])
+def test_an_archive_is_opened_wherever_it_lies_in_a_repository(tmp_path, place, untouched):
+    files = {"ann/grader/x.py": "", "ann/notebooks/zh/dds.py": STUB, "ann/assignment/w8a8.py": STUB if untouched else A, "ben/w8a8.py": A}
+    files |= {f"ann/{place}work.zip": {"w8a8.py": A, "dds.py": C}}
+    ann, _ = collect(delivered(tmp_path / "class", files), tmp_path / "w").hand_ins
+    assert work_of(ann) == "ac"
+
+
 def test_a_signature_is_found_in_linear_time(tmp_path):
     (tmp_path / "w8a8.py").write_text("def W8A8_MM(" + "):#" * 21_000 + "def W8A8_MM(" + "):#\n" * 15_000, encoding="utf-8")
     begun = time.process_time()
@@ -429,7 +440,7 @@ def test_what_is_no_plain_file_is_not_graded(tmp_path):
     (root / "eve" / "w8a8.py").symlink_to(zoe)
     whole = {one.student: one for one in collect(root, tmp_path / "w").hand_ins}
     assert [path.name for path in whole["ann"].taken] == ["w8a8.py"]
-    assert next(iter(whole["ann"].left.values())) == "dds.py is not a plain file; hand in the file itself"
+    assert next(iter(whole["ann"].left.values())).why == "dds.py is not a plain file; hand in the file itself"
     assert whole["eve"].refused == "w8a8.py is a link and was left out"
     assert whole["zoe"].refused
     assert not whole["zoe"].taken
@@ -440,17 +451,13 @@ def test_a_class_within_a_students_archive_says_what_to_give(tmp_path):
         collect(delivered(tmp_path, {"eve/all.zip": {"doe_1_56_w8a8.py": A, "roe_2_57_dds.py": C}}), tmp_path / "w")
 
 
-def test_of_files_that_may_be_several_students_one_is_asked(tmp_path):
-    (one,) = collect(delivered(tmp_path, {"class.zip": {"ann.py": A, "ben.py": C}}) / "class.zip", tmp_path / "w").hand_ins
-    assert any("ann.py and ben.py are taken to be one student's" in note for note in one.notes)
-
-
 @pytest.mark.parametrize("form", ["{}.py", "{}.zip", "{}/work.zip", "in/{}.py", "a/b/{}/x.py"])
-def test_a_class_that_is_taken_for_one_student_is_said_to_be(tmp_path, form):
-    """Where it lies in a folder of its own and nothing in it says whose it is."""
+def test_a_class_that_may_be_one_student_is_said_to_be(tmp_path, form):
+    """Where it lies in a folder of its own and nothing in it says whose it is; not where names begin with those of labs."""
     files = {f"lab 1/{form.format(name)}": {"x.py": work} if form.endswith("zip") else work for name, work in {"ann": A, "ben": B}.items()}
-    (one,) = collect(delivered(tmp_path / "class", files), tmp_path / "w").hand_ins
-    assert "are taken to be one student's; if they are several students'" in one.notes[-1]
+    found = collect(delivered(tmp_path / "class", files), tmp_path / "w").hand_ins
+    assert [one.student for one in found] == ["ann", "ben"]
+    assert form.endswith("zip") or all("is taken for a class of 2; if it is one student's" in one.notes[-1] for one in found)
     (one,) = collect(delivered(tmp_path / "one", {"ann/w8a8.zip": {"w8a8.py": A}, "ann/dds.zip": {"dds.py": C}}), tmp_path / "w").hand_ins
     assert not one.notes
 
@@ -567,4 +574,5 @@ def test_an_archive_of_which_nothing_is_graded_is_left_out(tmp_path):
     files = {"ann/w8a8.py": A, "ann/dds.zip": {"dds.py": C}, "ann/handout.zip": {"w8a8.py": STUB}, "ben/dds.py": C}
     ann = next(one for one in collect(delivered(tmp_path, files), tmp_path / "w").hand_ins if one.student == "ann")
     assert {file.name for file in ann.taken} == {"w8a8.py", "dds.zip"}
-    assert [(file.name, why) for file, why in ann.left.items()] == [("handout.zip", "handout.zip was opened, and nothing in it is graded")]
+    told = [(file.name, left.why) for file, left in ann.left.items()]
+    assert told == [("handout.zip", "handout.zip was opened, and nothing in it is graded")]
