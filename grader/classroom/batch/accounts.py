@@ -214,8 +214,11 @@ def tally(found: Sequence[Accounted]) -> str:
 
 def _replaced(path: Path | None, counting: Graded | None) -> bool:
     """Whether a file has kernels, and those of another hand-in count in place of all of them; answers may count all the same."""
-    own = {lab_id for lab_id, file in counting.files.items() if file == path} if counting else set[str]()
-    return bool(counting and own and own.isdisjoint(counting.report.labs) and not counting.answers)
+    if counting is None or counting.answers:
+        return False
+    sources, files = counting.hand_in.sources, counting.files.items()
+    own = {lab_id for lab_id, file in files if sources.get(file.name) == path}
+    return bool(own) and own.isdisjoint(counting.report.labs)
 
 
 class Claims:

@@ -35,9 +35,9 @@ TABLES = (".csv", ".xlsx", ".ods")
 """Of an assistant's: rosters and exports."""
 OF_WORK = frozenset(
     "lab task part step attempt try version v old new draft final copy src source kernel solution assignment notebook question bonus code "
-    "test run backup".split()
+    "test run backup my triton".split()
 )
-"""What the name of a student's own file or folder begins with, in the singular, where it is not that of a lab."""
+"""The words of which students make names for their own files and folders, in the singular."""
 OF_A_COURSE = ("source", "release", "autograded", "nbgrader_config.py", "gradebook.db")
 """Of these some lie beside it."""
 TIMESTAMP = "timestamp.txt"
@@ -54,7 +54,7 @@ def unwrapped(folder: Path) -> Path:
         len(within) == 1 and is_folder(within[0]) and not named(within[0].name, "moodle") and folder.name != SUBMITTED
     ):
         inner = telling(within[0])
-        own = any(map(is_source, inner)) or any(map(is_named_after_work, inner))
+        own = any(map(is_source, inner)) or (len(inner) > 1 and any(map(is_named_after_work, inner)))
         if own and not (_is_download(inner) or are_students(inner)) and _course_in(within[0]) == within[0]:
             break
         outer = outer or (folder if are_beside_empty(within) else None)
@@ -124,16 +124,19 @@ def class_in(path: Path) -> Path:
 
 
 def are_students(within: Sequence[Path]) -> bool:
-    """Whether several of these have work, and none is named as students name theirs: then each is somebody's."""
+    """Whether several of these have work, more than one student's, and none is named as students name theirs: then each is somebody's."""
     works = [one for one in within if has_work(one)]
-    return len(works) > 1 and not any(map(is_named_after_work, works))
+    several = are_of_several(works) or sum(map(is_archive, works)) > len(all_labs())
+    return several and not any(map(is_named_after_work, works))
 
 
 def is_named_after_work(path: Path) -> bool:
-    """Whether a name begins with that of a lab, or with a word for work, such as attempt_2."""
+    """Whether a name begins with that of a lab, or has no other words than those for work, such as attempt_2."""
     name = path.stem.lower()
-    word = re.match(r"[^\W\d_]*", name)
-    return name.startswith(tuple(all_labs())) or bool(word and word[0].removesuffix("s") in OF_WORK)
+    words = re.findall(r"[^\W\d_]+", name)
+    return name.startswith(tuple(all_labs())) or (
+        bool(words) and OF_WORK.issuperset(word.removesuffix("s") for word in words)
+    )
 
 
 def has_work(path: Path) -> bool:

@@ -91,7 +91,7 @@ class Unpacking:
             except UnreadableFile as error:
                 left[archive] = Left(str(error), "unreadable")
                 notes.append(str(error))
-        return Sources(folder, (), left, tuple(notes), unpacked)
+        return Sources(folder, {}, left, tuple(notes), unpacked)
 
 
 @dataclass(frozen=True)

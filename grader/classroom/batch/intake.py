@@ -72,7 +72,6 @@ from grader.classroom.batch.marks import ordered
 from grader.classroom.batch.platforms import Named, named, why_unread_name
 from grader.classroom.batch.times import committed, modified, moment, timestamp
 from grader.classroom.batch.workers import WorkFailed
-from grader.labs import all_labs
 from grader.plain_files import UnreadableFile, in_brief, opened_plain
 from grader.reading.files import is_source
 from grader.unusable import Unusable
@@ -553,7 +552,7 @@ def _perhaps_of_several(hand_in: HandIn, folder: Path) -> HandIn:
     """With a note on files, archives and folders side by side that all have work and whose names say neither whose they are nor for which
     lab: who is to be asked."""
     found = [child for child in children(folder) if has_work(child)]
-    if len(found) < 2 or any(child.name.lower().startswith(tuple(all_labs())) for child in found):
+    if len(found) < 2 or any(map(is_named_after_work, found)):
         return hand_in
     names = " and ".join(child.name for child in found[:FEW])
     return hand_in.noting(

@@ -15,7 +15,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import Future
 from dataclasses import replace
 from datetime import datetime
-from functools import cache
+from functools import cache, partial
 from importlib import metadata
 from pathlib import Path
 from typing import Any, TypeVar, cast
@@ -71,8 +71,7 @@ class Pages:
 
         def page() -> Future[str]:
             drawn = {lab_id: drawing() for lab_id, drawing in maps.items()}
-            arguments = report, {}, stated, made_of, 0, drawn
-            return self._pool.submit(LAST, html.page, *arguments, seconds=SHORT_SECONDS, light=True)
+            return self._pool.submit(LAST, _page, report, stated, made_of, drawn, seconds=SHORT_SECONDS, light=True)
 
         self._pages[standing.key] = made_of, page
 
@@ -102,48 +101,38 @@ class Pages:
         return len(drawings)
 
     def _comparison(self, lab_id: str, modules: Mapping[str, str]) -> Callable[[], Comparison]:
-        """Begins to compare the kernels of a lab; what it returns waits for the answer."""
-        parts = stub_of(lab_id), lab_id, sorted(modules.items())
-        compared = self._once(parts, Comparison, FIRST, similar_kernels, lab_id, modules)
-
-        def comparison() -> Comparison:
-            try:
-                return compared()
-            except WorkFailed as failure:
-                return Comparison((), (f"The kernels of a lab could not be compared: {failure}.",))
-
-        return comparison
+        """The kernels of a lab, compared."""
+        parts, failed = (
+            (stub_of(lab_id), lab_id, sorted(modules.items())),
+            "The kernels of a lab could not be compared: {}.",
+        )
+        task = partial(self._pool.submit, FIRST, similar_kernels, lab_id, modules, seconds=SHORT_SECONDS)
+        return self._once(parts, Comparison, task, lambda why: Comparison((), (failed.format(why),)))
 
     def _error_maps(self, errors: Sequence[ErrorMap]) -> Callable[[], list[DrawnMap]]:
-        """Begins to draw error maps; what it returns waits for them, and has none where they could not be drawn."""
+        """Error maps, drawn; none where they cannot be."""
         parts = [unstructured(one, ErrorMap) for one in errors]
-        drawn = self._once(parts, list[DrawnMap], LAST, html.error_maps, errors)
-
-        def maps() -> list[DrawnMap]:
-            try:
-                return drawn()
-            except WorkFailed:
-                return []
-
-        return maps
+        task = partial(self._pool.submit, LAST, html.error_maps, errors, seconds=SHORT_SECONDS, light=True)
+        return self._once(parts, list[DrawnMap], task, lambda why: [])
 
     def _once(
-        self, parts: object, kind: Any, priority: int, work: Callable[..., Result], *arguments: Any
+        self, parts: object, kind: Any, task: Callable[[], Future[Result]], instead: Callable[[WorkFailed], Result]
     ) -> Callable[[], Result]:
-        """Begins some work, unless the same was done before, in this run or another. parts: all that it depends on, beside the grader's
-        code; kind: what comes of it. What it returns waits for the answer, and raises WorkFailed."""
-        key = digest_of(json.dumps([work.__name__, _drawn_by(), parts]))
+        """Begins a task, unless it was done before, in this run or another; what it returns waits for the answer.
+
+        parts: all that it depends on, beside the grader's code. kind: of what comes of it. instead: what does where it fails.
+        """
+        key = digest_of(json.dumps([str(kind), _drawn_by(), parts]))
         known = self._journal.recall(key, kind)
         if known is not None:
             return lambda: cast(Result, known)
-        if key not in self._begun:
-            self._begun[key] = self._pool.submit(
-                priority, work, *arguments, seconds=SHORT_SECONDS, light=priority == LAST
-            )
-        begun = self._begun[key]
+        begun = self._begun[key] = self._begun.get(key) or task()
 
         def answer() -> Result:
-            found = begun.result()
+            try:
+                found = begun.result()
+            except WorkFailed as failure:
+                return instead(failure)
             if self._begun.pop(key, None):
                 self._journal.remember(key, found, kind)
             return cast(Result, found)
@@ -226,6 +215,10 @@ def write_replies(out: Path, standings: Sequence[Standing]) -> dict[str, int]:
         else:
             (out / name).unlink(missing_ok=True)
     return written
+
+
+def _page(report: Report, stated: MarkStatement, made_of: str, drawn: Mapping[str, list[DrawnMap]]) -> str:
+    return html.page(report, statement=stated, made_of=made_of, drawn=drawn)
 
 
 def _text(drawing: Future[str], standing: Standing) -> str:
