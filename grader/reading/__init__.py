@@ -10,7 +10,7 @@ import difflib
 import itertools
 import re
 import stat
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -77,15 +77,13 @@ def read(path: Path, labs: Sequence[Lab], *, all_labs: bool = False) -> Submissi
     found = {lab.id: found[lab.id] for lab in labs if lab.id in found and not _left_out(lab, labs, found[lab.id])}
     missing = _no_kernel(files[0], labs) if single else MISSING
     whole = {lab_id: missing if result is None else result for lab_id, result in found.items()}
-    for refusal in whole.values():
-        unread |= dict.fromkeys(refusal.files, refusal.message) if isinstance(refusal, Refusal) else {}
     return Submission(
         name=path.name,
         path=path,
         labs=whole,
         notes=notes,
         doubts=doubts,
-        unread=unread,
+        unread=unread | _refused(whole.values()),
     )
 
 
@@ -93,6 +91,12 @@ def _unread(files: Sequence[_File]) -> tuple[dict[str, str], tuple[str, ...]]:
     """Of which files nothing could be read, by name, and why; and the reasons that are a loss: an empty file is none."""
     whys = [(file, why) for file in files if (why := file.unreadable or _no_python(file))]
     return {file.path.name: why for file, why in whys}, tuple(why for file, why in whys if file.path.lstat().st_size)
+
+
+def _refused(found: Iterable[KernelSource | Refusal]) -> dict[str, str]:
+    """In which files a kernel was begun that could not be read, by name, and why."""
+    refusals = (one for one in found if isinstance(one, Refusal))
+    return {name: refusal.message for refusal in refusals for name in refusal.files}
 
 
 def _no_python(file: _File) -> str:

@@ -124,19 +124,20 @@ def class_in(path: Path) -> Path:
 
 
 def are_students(within: Sequence[Path]) -> bool:
-    """Whether several of these have work, more than one student's, and none is named as students name theirs: then each is somebody's."""
+    """Whether several of these have work, more than one student's, and are not named as students name theirs: then each is somebody's.
+    Among more than there are labs, some may be."""
     works = [one for one in within if has_work(one)]
     several = are_of_several(works) or sum(map(is_archive, works)) > len(all_labs())
-    return several and not any(map(is_named_after_work, works))
+    named_so = sum(map(is_named_after_work, works))
+    return several and (not named_so or 2 * named_so < len(works) > len(all_labs()))
 
 
 def is_named_after_work(path: Path) -> bool:
     """Whether a name begins with that of a lab, or has no other words than those for work, such as attempt_2."""
     name = path.stem.lower()
-    words = re.findall(r"[^\W\d_]+", name)
-    return name.startswith(tuple(all_labs())) or (
-        bool(words) and OF_WORK.issuperset(word.removesuffix("s") for word in words)
-    )
+    words = [word.removesuffix("s") for word in re.findall(r"[^\W\d_]+", name)]
+    of_lab = re.match(rf"(?:{'|'.join(all_labs())})(?![^\W\d_])", name)  # ddsouza is somebody
+    return bool(of_lab) or (bool(words) and OF_WORK.issuperset(words))
 
 
 def has_work(path: Path) -> bool:
@@ -176,12 +177,12 @@ def sections_in(within: Sequence[Path]) -> str:
 
 def is_one_students(folder: Path) -> bool:
     """Whether sources lie there whose names are those of no class download or class, beside at most one folder with sources, and no two
-    that have one kernel; several with the same kernel are one student's where one of them is named after a lab."""
+    that have one kernel; several with the same kernel are one student's where one of them is named after work."""
     within = children(folder)
     sources = [child for child in within if is_source(child) and not child.is_dir()]
     if any(named(child.name) for child in within) or not sources or are_students(within):
         return False
-    if are_of_several(sources) and not any(child.stem.lower().startswith(tuple(all_labs())) for child in sources):
+    if are_of_several(sources) and not any(map(is_named_after_work, sources)):
         return False
     folders = list(filter(is_folder, within))
     return sum(any(map(is_source, children(child))) for child in folders) < 2 and not are_of_several(folders)

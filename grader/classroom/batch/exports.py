@@ -126,7 +126,7 @@ def _lab(report: LabReport | None) -> list[object]:
     return [_rounded(report.correctness_points), _rounded(report.speed_points), report.status]
 
 
-class Row(NamedTuple):
+class GradebookLine(NamedTuple):
     """A student's line in a gradebook: a standing of theirs, the platform's number for them, and what they have in each column."""
 
     one: Standing
@@ -134,7 +134,7 @@ class Row(NamedTuple):
     points: list[float | None]
 
 
-def _table(standings: Sequence[Standing], platform: Platform = "") -> tuple[dict[Column, float], list[Row]]:
+def _table(standings: Sequence[Standing], platform: Platform = "") -> tuple[dict[Column, float], list[GradebookLine]]:
     """The columns in order, each with the most that anybody could have there, and the rows. platform: where the gradebook is."""
     columns, points = dict[Column, float](), dict[tuple[str, Column], float | None]()
     numbers, first = dict[str, str](), dict[str, Standing]()
@@ -148,7 +148,9 @@ def _table(standings: Sequence[Standing], platform: Platform = "") -> tuple[dict
             columns[column] = max(columns.get(column, 0.0), round(possible, 2))
             points[one.student, column] = _rounded(earned)
     rows = first.items()
-    return columns, [Row(one, numbers.get(who, ""), [points.get((who, at)) for at in columns]) for who, one in rows]
+    return columns, [
+        GradebookLine(one, numbers.get(who, ""), [points.get((who, at)) for at in columns]) for who, one in rows
+    ]
 
 
 def canvas_csv(standings: Sequence[Standing], titles: Titles | None = None) -> str:

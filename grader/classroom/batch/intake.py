@@ -588,8 +588,4 @@ def _put_together(found: Sequence[HandIn], came: Sequence[Came]) -> bool:
     sources = [one.name for one in came if one.path and is_source(one.path)]
     by_name = several or all(named(name) or "/" in name for name in sources)
     whole = bool(found) and by_name and all(one.platform or one.assignment for one in found)
-    some = [one for one in found if one.taken]
-    students = are_of_several(one.path for one in some) or not any(
-        is_named_after_work(Path(one.student)) for one in some
-    )
-    return whole or (several and students)
+    return whole or (several and are_of_several(one.path for one in found if one.taken))
