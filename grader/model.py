@@ -88,17 +88,20 @@ class KernelSource:
 
 @dataclass(frozen=True)
 class Refusal:
-    """Why a lab cannot be built: its status and one clear sentence. path: the file the message is about, if it contains the kernel."""
+    """Why a lab cannot be built: its status and one clear sentence. path: the file that has the kernel, if one was read. files: the names
+    of those that the message is about, if none was."""
 
     status: LabStatus
     message: str
     path: Path | None = None
+    files: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
 class Submission:
     """What was handed in: for every requested lab, a kernel's source or the reason why there is none. doubts: those of the notes that
-    say which of several kernels was taken, or what could not be read. unread: the names of files of which nothing could, and why."""
+    say which of several kernels was taken, or what could not be read. unread: the names of files of which nothing could, or in which a
+    kernel was begun that could not, and why."""
 
     name: str
     path: Path

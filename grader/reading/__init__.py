@@ -10,7 +10,7 @@ import difflib
 import itertools
 import re
 import stat
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -76,13 +76,14 @@ def read(path: Path, labs: Sequence[Lab], *, all_labs: bool = False) -> Submissi
         found = {lab_id: result for lab_id, result in found.items() if result is not None} or found
     found = {lab.id: found[lab.id] for lab in labs if lab.id in found and not _left_out(lab, labs, found[lab.id])}
     missing = _no_kernel(files[0], labs) if single else MISSING
+    whole = {lab_id: missing if result is None else result for lab_id, result in found.items()}
     return Submission(
         name=path.name,
         path=path,
-        labs={lab_id: result if result is not None else missing for lab_id, result in found.items()},
+        labs=whole,
         notes=notes,
         doubts=doubts,
-        unread=unread,
+        unread=unread | _refused(whole.values()),
     )
 
 
@@ -90,6 +91,12 @@ def _unread(files: Sequence[_File]) -> tuple[dict[str, str], tuple[str, ...]]:
     """Of which files nothing could be read, by name, and why; and the reasons that are a loss: an empty file is none."""
     whys = [(file, why) for file in files if (why := file.unreadable or _no_python(file))]
     return {file.path.name: why for file, why in whys}, tuple(why for file, why in whys if file.path.lstat().st_size)
+
+
+def _refused(found: Iterable[KernelSource | Refusal]) -> dict[str, str]:
+    """In which files a kernel was begun that could not be read, by name, and why."""
+    refusals = (one for one in found if isinstance(one, Refusal))
+    return {name: refusal.message for refusal in refusals for name in refusal.files}
 
 
 def _no_python(file: _File) -> str:
@@ -286,8 +293,9 @@ def _find(lab: Lab, files: list[_File]) -> KernelSource | Refusal | None:
     last = {file.path: (file, statement) for file, statement in attempted}
     sources = [replace(_kernel_source(lab, *one), path=path) for path, one in last.items()]
     if len(sources) > 1 and len(set(map(_identity, sources))) > 1:
-        names = " and ".join(dict.fromkeys(file.path.name for file, _ in attempted))
-        return Refusal("rejected", f"{lab.kernel} is defined in several files ({names}); keep the one to grade")
+        names = tuple(dict.fromkeys(file.path.name for file, _ in attempted))
+        message = f"{lab.kernel} is defined in several files ({' and '.join(names)}); keep the one to grade"
+        return Refusal("rejected", message, files=names)
     if sources:
         return sources[0]
     return _nothing_attempted(lab, files)
@@ -300,17 +308,17 @@ def _identity(source: KernelSource | Refusal) -> str:
 
 def _nothing_attempted(lab: Lab, files: list[_File]) -> Refusal | None:
     """Why there is no kernel to grade: it cannot be read, is the stub still, or is not in the lab's own file."""
-    broken = [cell.error for file in files for cell in file.cells if cell.error and _mentions(cell, lab.kernel)]
+    broken = [(file, cell.error) for file in files for cell in file.cells if cell.error and _mentions(cell, lab.kernel)]
     if broken:
-        return Refusal("rejected", broken[0])
+        return Refusal("rejected", broken[0][1], files=(broken[0][0].path.name,))
     own = [file for file in files if file.path.stem.lower().startswith(lab.id)]
     called = re.compile(rf"(?<![a-z0-9]){lab.id}(?![a-z0-9])")  # after its student, in the folder of a class
     may_hold = [file for file in files if file in own or called.search(file.path.stem.lower())]
     if not any(file.cells for file in files):
         may_hold = files
-    unreadable = next((file.unreadable for file in may_hold if file.unreadable), "")
+    unreadable = next((file for file in may_hold if file.unreadable), None)
     if unreadable:  # which a stub beside it does not explain
-        return Refusal("rejected", unreadable)
+        return Refusal("rejected", unreadable.unreadable, files=(unreadable.path.name,))
     stub = next((file.path.name for file in files if _definitions(file, lab.kernel)), "")
     if stub:
         return Refusal("not_attempted", f"{lab.kernel} is still the stub in {stub}; fill in its body and grade again")
@@ -349,22 +357,24 @@ def _mentions(cell: Cell, kernel: str) -> bool:
 
 def _no_kernel(file: _File, labs: Sequence[Lab]) -> Refusal:
     """Why a file that should hold a kernel does not: unreadable, renamed, or without one."""
-    if file.unreadable:
-        return Refusal("rejected", file.unreadable)
+    return Refusal("rejected", file.unreadable or _why_no_kernel(file, labs), files=(file.path.name,))
+
+
+def _why_no_kernel(file: _File, labs: Sequence[Lab]) -> str:
     name, expected = file.path.name, " or ".join(lab.kernel for lab in labs)
     errors = [cell.error for cell in file.cells if cell.error]
     jitted = [s.node.name for s in file.statements if isinstance(s.node, ast.FunctionDef) and policy.is_jitted(s.node)]
     if found := next(_as_something_else(file, labs), ""):
-        return Refusal("rejected", found)
+        return found
     if others := [lab for lab in all_labs().values() if lab not in labs and lab.kernel in jitted]:
         advice = f"which is that of {others[0].id}; grade it with --lab {others[0].id}"
-        return Refusal("rejected", f"{name} has no function {expected}, only `{others[0].kernel}`, {advice}")
+        return f"{name} has no function {expected}, only `{others[0].kernel}`, {advice}"
     if jitted:
         close = [near for lab in labs for near in difflib.get_close_matches(lab.kernel, jitted, 1, 0.4)] or jitted
-        return Refusal("rejected", f"{name} has no function {expected}, only `{close[0]}`; rename it to {expected}")
+        return f"{name} has no function {expected}, only `{close[0]}`; rename it to {expected}"
     if errors:
-        return Refusal("rejected", f"{name} has no readable {expected}: {errors[0]}")
-    return Refusal("rejected", f"{name} has no function {expected}; define it as in the handed-out file")
+        return f"{name} has no readable {expected}: {errors[0]}"
+    return f"{name} has no function {expected}; define it as in the handed-out file"
 
 
 def _as_something_else(file: _File, labs: Sequence[Lab]) -> Iterator[str]:

@@ -57,11 +57,12 @@ def page(
     statement: MarkStatement | None = None,
     made_of: str = "",
     reload_seconds: int = 0,
+    drawn: Mapping[str, list[DrawnMap]] = MappingProxyType({}),
 ) -> str:
     """The whole page. traffic: of the labs whose page shows it.
 
     statement: in a class, what counts; then the grader's points are a step on the way to that. made_of: see MADE_OF.
-    reload_seconds: how often an open page looks for a newer one; 0: never.
+    reload_seconds: how often an open page looks for a newer one; 0: never. drawn: the error maps of labs for which `error_maps` drew them.
     """
     template, style, script = _template()
     return template.render(
@@ -69,7 +70,7 @@ def page(
         total=total(report),
         statement=statement,
         made_of=Markup(MADE_OF.format(made_of)) if made_of else "",
-        labs=[_lab_page(report, lab, traffic.get(lab.lab_id)) for lab in report.labs.values()],
+        labs=[_lab_page(report, lab, traffic.get(lab.lab_id), drawn.get(lab.lab_id)) for lab in report.labs.values()],
         next_step=next_step(report, beside=True),
         style=style,
         style_hash=security_digest(style),
@@ -115,10 +116,10 @@ def _shown(value: Any) -> Any:
     return text if len(text) <= MAX_TEXT or text.startswith("data:image/svg+xml;base64,") else f"{text[:MAX_TEXT]} ..."
 
 
-def _lab_page(report: Report, lab: LabReport, traffic: Traffic | None) -> dict[str, Any]:
+def _lab_page(report: Report, lab: LabReport, traffic: Traffic | None, drawn: list[DrawnMap] | None) -> dict[str, Any]:
     """What the page shows of one lab: what is wrong, each thing once, and then case by case."""
     shown = listing(lab.source, lab.lab_id) if lab.source else None
-    found, maps = causes(lab.tests, lab.source), _maps(lab.error_maps)
+    found, maps = causes(lab.tests, lab.source), error_maps(lab.error_maps) if drawn is None else drawn
     listed = found[:MAX_CAUSES_SHOWN]
     return {
         "report": lab,
@@ -168,8 +169,11 @@ def _remarks(cause: Cause, source: KernelSource | None, shown: Listing | None) -
     return remarks
 
 
-def _maps(errors: Sequence[ErrorMap]) -> list[tuple[dict[str, Any], list[str]]]:
-    """A picture of each error map, and the other cases in which the same elements are wrong."""
+DrawnMap = tuple[dict[str, Any], list[str]]
+
+
+def error_maps(errors: Sequence[ErrorMap]) -> list[DrawnMap]:
+    """A picture of each error map, and the other cases in which the same elements are wrong. Takes a second or two."""
     groups: dict[tuple[object, ...], list[ErrorMap]] = {}
     for one in errors:
         groups.setdefault((one.M, one.N, one.counts, one.cells.tobytes()), []).append(one)

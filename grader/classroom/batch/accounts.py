@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -15,7 +15,6 @@ from grader.classroom.batch.begun import begun_in, is_work, kernels_in
 from grader.classroom.batch.folders import (
     PLACES,
     ROOT,
-    Unread,
     are_alike,
     is_archive,
     is_closed_archive,
@@ -23,8 +22,7 @@ from grader.classroom.batch.folders import (
     may_be_work,
     why_unread,
 )
-from grader.classroom.batch.hand_in import HandIn
-from grader.classroom.batch.platforms import named
+from grader.classroom.batch.hand_in import HandIn, Left
 from grader.classroom.batch.standing import Graded, Standing
 from grader.labs import all_labs, get_lab
 from grader.reading.files import is_source
@@ -120,8 +118,9 @@ def with_unread_named(hand_ins: Sequence[HandIn], came: Iterable[Came]) -> list[
                 unread[hand_in.key][path] = f"{one.name} was not read: {why}"
     found = []
     for hand_in in hand_ins:
-        left = unread[hand_in.key]
-        found.append(replace(hand_in, left={**hand_in.left, **left}).noting(*first_of([*left.values()], FEW)))
+        whys = unread[hand_in.key]
+        left = {**hand_in.left, **{path: Left(why) for path, why in whys.items()}}
+        found.append(replace(hand_in, left=left).noting(*first_of([*whys.values()], FEW)))
     return found
 
 
@@ -136,9 +135,7 @@ def with_ungraded_named(came: Iterable[Came], graded: Iterable[Graded], labs: It
     """What came in, with what became of a file where none of its kernels is graded. The files themselves are asked, so what was unpacked
     has to be there still. labs: those that were asked for."""
     graded, asked = list(graded), {get_lab(lab_id).kernel for lab_id in labs}
-    claims, read = Claims([one.hand_in for one in graded]), {one.hand_in.key: one.files for one in graded}
-    unread = {one.hand_in.key: one.unread for one in graded}
-    refused = {one.hand_in.key: _refused(one) for one in graded}
+    claims, by_key = Claims([one.hand_in for one in graded]), {one.hand_in.key: one for one in graded}
     found = []
     for one in came:
         if one.path is None:
@@ -149,37 +146,18 @@ def with_ungraded_named(came: Iterable[Came], graded: Iterable[Graded], labs: It
             found.append(replace(one, instead=OF_HANDOUT))
             continue
         owners = [hand_in for hand_in in owners if one.path in hand_in.taken]
-        instead = _instead(one.path, [read[owner.key] for owner in owners], asked)
-        whys = [why for owner in owners for why in _whys(one.path, owner, refused[owner.key], unread[owner.key])]
-        if whys:
-            instead = "not graded", whys[0].split("\n")[0]
+        instead = _instead(one.path, [by_key[owner.key].files for owner in owners], asked)
+        if why := next(filter(None, (_why_unread(one.path, by_key[owner.key]) for owner in owners)), ""):
+            instead = "not graded", why.split("\n")[0]
         found.append(replace(one, instead=instead))
     return found
 
 
-def _refused(graded: Graded) -> list[str]:
-    """Why no kernel of a lab was read where one was begun: a file is damaged, say, or two have a kernel of one name."""
-    labs = graded.report.labs.items()
-    return [
-        lab.message.split("\n")[0] for lab_id, lab in labs if lab.status == "rejected" and lab_id not in graded.files
-    ]
-
-
-def _is_about(text: str, path: Path, hand_in: HandIn) -> bool:
-    """Whether a sentence on a hand-in is about this file of it: it has no other, or the sentence has one of its names."""
-    found = named(path.name)
-    return len(hand_in.taken) == 1 or path.name in text or (found is not None and found.file in text)
-
-
-def _whys(path: Path, hand_in: HandIn, refused: Sequence[str], unread: Mapping[str, str]) -> Iterator[str]:
-    """Why nothing of a file is graded: its kernel was refused, or it could not be read."""
-    yield from (text for text in refused if _is_about(text, path, hand_in))
-    yield from (why for name, why in unread.items() if _is_of(name, path, hand_in))
-
-
-def _is_of(name: str, path: Path, hand_in: HandIn) -> bool:
-    """Whether a file was read under this name: it lies there, or a copy of it does."""
-    return path in (hand_in.path, hand_in.path / name) or are_alike(path, hand_in.path / name)
+def _why_unread(path: Path, graded: Graded) -> str:
+    """Why nothing of a file, or of an archive, is graded: no kernel was read from it, and of something in it none could be."""
+    names = {name for name, place in graded.hand_in.sources.items() if place == path}
+    read = {file.name for file in graded.files.values()}
+    return next((why for name, why in graded.unread.items() if name in names), "") if names.isdisjoint(read) else ""
 
 
 def _instead(path: Path, read: Sequence[Mapping[str, Path]], asked: AbstractSet[str]) -> tuple[Fate, str] | None:
@@ -236,8 +214,11 @@ def tally(found: Sequence[Accounted]) -> str:
 
 def _replaced(path: Path | None, counting: Graded | None) -> bool:
     """Whether a file has kernels, and those of another hand-in count in place of all of them; answers may count all the same."""
-    own = {lab_id for lab_id, file in counting.files.items() if file == path} if counting else set[str]()
-    return bool(counting and own and own.isdisjoint(counting.report.labs) and not counting.answers)
+    if counting is None or counting.answers:
+        return False
+    sources, files = counting.hand_in.sources, counting.files.items()
+    own = {lab_id for lab_id, file in files if sources.get(file.name) == path}
+    return bool(own) and own.isdisjoint(counting.report.labs)
 
 
 class Claims:
@@ -287,13 +268,15 @@ def _fate(one: Came, hand_in: HandIn, outcomes: Mapping[str, Fate], why_open: Ma
 def _left_out(one: Came, hand_in: HandIn) -> tuple[Fate, str]:
     """What became of a file of a hand-in that is none of those that are graded, and why."""
     path = one.path or Path()
-    why = one.reason or hand_in.left.get(path, "")
-    if one.reason or isinstance(why, Unread) or is_closed_archive(path):
-        return "unreadable", why or why_unread(path)
-    if not why and may_be_work(path) and (refused := hand_in.refused or hand_in.failed):
+    left = hand_in.left.get(path)
+    if one.reason or is_closed_archive(path):
+        return "unreadable", one.reason or (left.why if left else why_unread(path))
+    if left:
+        return left.fate, left.why
+    if may_be_work(path) and (refused := hand_in.refused or hand_in.failed):
         return "unreadable", refused
     outside = hand_in.platform == "clone" and is_source(path)
-    return "left out", why or (f"lies in none of {', '.join(PLACES)}" if outside else NO_SOURCE)
+    return "left out", f"lies in none of {', '.join(PLACES)}" if outside else NO_SOURCE
 
 
 def _is_no_work(path: Path, hand_in: HandIn) -> bool:

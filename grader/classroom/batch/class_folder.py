@@ -6,12 +6,14 @@ And which folders of students are assignments? Those that nbgrader made, or that
 from __future__ import annotations
 
 import os
+import re
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 from grader.classroom.batch.accounts import SYSTEMS
+from grader.classroom.batch.begun import is_work
 from grader.classroom.batch.folders import (
     are_of_several,
     children,
@@ -31,6 +33,11 @@ SUBMITTED = "submitted"
 GRADESCOPE_METADATA = "submission_metadata.yml"
 TABLES = (".csv", ".xlsx", ".ods")
 """Of an assistant's: rosters and exports."""
+OF_WORK = frozenset(
+    "lab task part step attempt try version v old new draft final copy src source kernel solution assignment notebook question bonus code "
+    "test run backup my triton".split()
+)
+"""The words of which students make names for their own files and folders, in the singular."""
 OF_A_COURSE = ("source", "release", "autograded", "nbgrader_config.py", "gradebook.db")
 """Of these some lie beside it."""
 TIMESTAMP = "timestamp.txt"
@@ -39,14 +46,16 @@ TIMESTAMP = "timestamp.txt"
 
 def unwrapped(folder: Path) -> Path:
     """The folder itself, or what lies in it where folders only wrap each other; of nbgrader's course its submitted/. A student's own
-    folder is no wrapper. One beside an empty folder, which may be that of a student who handed in nothing, is one only where several in it
-    wrote the same kernel: names of a platform or of nbgrader may be the student's."""
+    folder, in which sources or what is named after work lies, is no wrapper. One beside an empty folder, which may be that of a student
+    who handed in nothing, is one only where several in it wrote the same kernel: names of a platform or of nbgrader may be the student's.
+    """
     within, outer = telling(folder), None
     while (
         len(within) == 1 and is_folder(within[0]) and not named(within[0].name, "moodle") and folder.name != SUBMITTED
     ):
         inner = telling(within[0])
-        if any(map(is_source, inner)) and not _is_download(inner) and _course_in(within[0]) == within[0]:
+        own = any(map(is_source, inner)) or (len(inner) > 1 and any(map(is_named_after_work, inner)))
+        if own and not (_is_download(inner) or are_students(inner)) and _course_in(within[0]) == within[0]:
             break
         outer = outer or (folder if are_beside_empty(within) else None)
         folder, within = within[0], inner
@@ -111,7 +120,31 @@ def class_in(path: Path) -> Path:
     folder = unwrapped(path)
     within = children(folder)
     of_class = folder.name == SUBMITTED or _is_download(within) or are_of_several(filter(is_folder, within))
-    return folder if of_class else path
+    return folder if of_class or are_students(within) else path
+
+
+def are_students(within: Sequence[Path]) -> bool:
+    """Whether several of these have work, more than one student's, and are not named as students name theirs: then each is somebody's.
+    Among more than there are labs, some may be."""
+    works = [one for one in within if has_work(one)]
+    several = are_of_several(works) or sum(map(is_archive, works)) > len(all_labs())
+    named_so = sum(map(is_named_after_work, works))
+    return several and (not named_so or 2 * named_so < len(works) > len(all_labs()))
+
+
+def is_named_after_work(path: Path) -> bool:
+    """Whether a name begins with that of a lab, or has no other words than those for work, such as attempt_2."""
+    name = path.stem.lower()
+    words = [word.removesuffix("s") for word in re.findall(r"[^\W\d_]+", name)]
+    of_lab = re.match(rf"(?:{'|'.join(all_labs())})(?![^\W\d_])", name)  # ddsouza is somebody
+    return bool(of_lab) or (bool(words) and OF_WORK.issuperset(words))
+
+
+def has_work(path: Path) -> bool:
+    """Whether it is an archive, or a source that was begun, or a folder that holds one."""
+    held = (folder for level in levels(path) for folder in level) if is_folder(path) else ()
+    files = (file for folder in held for file in children(folder)) if is_folder(path) else [path]
+    return any(is_archive(file) or (is_source(file) and is_work(file)) for file in files)
 
 
 def why_of_others(folder: Path) -> str:
@@ -143,13 +176,13 @@ def sections_in(within: Sequence[Path]) -> str:
 
 
 def is_one_students(folder: Path) -> bool:
-    """Whether sources lie there whose names are those of no class download, beside at most one folder with sources, and no two that have
-    one kernel; several with the same kernel are one student's where one of them is named after a lab."""
+    """Whether sources lie there whose names are those of no class download or class, beside at most one folder with sources, and no two
+    that have one kernel; several with the same kernel are one student's where one of them is named after work."""
     within = children(folder)
     sources = [child for child in within if is_source(child) and not child.is_dir()]
-    if any(named(child.name) for child in within) or not sources:
+    if any(named(child.name) for child in within) or not sources or are_students(within):
         return False
-    if are_of_several(sources) and not any(child.stem.lower().startswith(tuple(all_labs())) for child in sources):
+    if are_of_several(sources) and not any(map(is_named_after_work, sources)):
         return False
     folders = list(filter(is_folder, within))
     return sum(any(map(is_source, children(child))) for child in folders) < 2 and not are_of_several(folders)

@@ -349,7 +349,7 @@ def _graded(plan: Plan, read: _Read, works: Mapping[str, _Work], assignments: Ab
             review.append(f"{lab_id}: {_words_of(refusal)}")
     whole = Report(submission=hand_in.place, device=device, seed=None, labs=labs, notes=notes)
     if isinstance(content, Refusal):
-        return Graded(hand_in, whole, _once(review))
+        return Graded(hand_in, whole, _once(review), unread=dict.fromkeys(hand_in.sources, content.message))
     files = {lab_id: source.path for lab_id, source in sources.items() if source.path is not None}
     answers = _answers_that_count(hand_in, content, labs, apart=apart)
     return Graded(hand_in, whole, _once(review), answers, files, content.submission.unread)

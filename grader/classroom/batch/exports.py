@@ -13,7 +13,7 @@ from typing import NamedTuple, get_args
 from xml.etree import ElementTree
 
 from grader.classroom.batch.accounts import Accounted
-from grader.classroom.batch.marks import Part, Points
+from grader.classroom.batch.marks import Part
 from grader.classroom.batch.platforms import Platform
 from grader.classroom.batch.standing import Graded, Standing
 from grader.model import LabReport
@@ -53,7 +53,7 @@ def write_exports(
 
     Raises Unusable where titles that the instructor gave would stand over the columns of two assignments.
     """
-    named = [titles.of(column) for column in _columns(standings)] if titles is not None and titles.given else []
+    named = [titles.of(column) for column in _table(standings)[0]] if titles is not None and titles.given else []
     if twice := [title for title, count in Counter(named).items() if count > 1]:
         raise Unusable(TITLED_TWICE.format(twice[0]))
     reports = [replace(one.graded.report, submission=one.key.removesuffix("/")) for one in standings if not one.absent]
@@ -126,13 +126,31 @@ def _lab(report: LabReport | None) -> list[object]:
     return [_rounded(report.correctness_points), _rounded(report.speed_points), report.status]
 
 
-def _columns(standings: Sequence[Standing]) -> dict[Column, dict[str, Points]]:
-    """The columns in order, each with the points of every student who has some there, and the most that this one could have."""
-    found: dict[Column, dict[str, Points]] = {}
+class GradebookLine(NamedTuple):
+    """A student's line in a gradebook: a standing of theirs, the platform's number for them, and what they have in each column."""
+
+    one: Standing
+    number: str
+    points: list[float | None]
+
+
+def _table(standings: Sequence[Standing], platform: Platform = "") -> tuple[dict[Column, float], list[GradebookLine]]:
+    """The columns in order, each with the most that anybody could have there, and the rows. platform: where the gradebook is."""
+    columns, points = dict[Column, float](), dict[tuple[str, Column], float | None]()
+    numbers, first = dict[str, str](), dict[str, Standing]()
     for one in standings:
-        for part, points in one.parts.items():
-            found.setdefault(Column(one.assignment or "Triton kernels", part), {})[one.student] = points
-    return found
+        hand_in = one.graded.hand_in
+        first.setdefault(one.student, one)
+        if hand_in.platform == platform and hand_in.number:
+            numbers[one.student] = hand_in.number
+        for part, (earned, possible) in one.parts.items():
+            column = Column(one.assignment or "Triton kernels", part)
+            columns[column] = max(columns.get(column, 0.0), round(possible, 2))
+            points[one.student, column] = _rounded(earned)
+    rows = first.items()
+    return columns, [
+        GradebookLine(one, numbers.get(who, ""), [points.get((who, at)) for at in columns]) for who, one in rows
+    ]
 
 
 def canvas_csv(standings: Sequence[Standing], titles: Titles | None = None) -> str:
@@ -140,22 +158,17 @@ def canvas_csv(standings: Sequence[Standing], titles: Titles | None = None) -> s
 
     Bonus labs are a column of their own with no points possible, which is how Canvas takes extra credit.
     """
-    columns, titles = _columns(standings), titles or Titles()
-    most = [
-        0 if column.part == "bonus" else max(round(possible, 2) for _, possible in points.values())
-        for column, points in columns.items()
-    ]
+    (columns, table), titles = _table(standings, "canvas"), titles or Titles()
+    most = [0 if column.part == "bonus" else possible for column, possible in columns.items()]
     rows: list[list[object]] = [["    Points Possible", "", "", "", "", *most]]
-    numbers = _numbers(standings, "canvas")
-    for student, one in _first_of_each(standings).items():
-        person, number = one.person, numbers.get(student, "")
-        if person is not None:
-            row: list[object] = [one.name, person.canvas_id or number, person.sis_id, student, person.section]
+    for one, number, points in table:
+        if person := one.person:
+            row = [one.name, person.canvas_id or number, person.sis_id, one.student, person.section]
         else:
-            shown = student.removesuffix(f"_{number}") if number else one.name
+            shown = one.student.removesuffix(f"_{number}") if number else one.name
             anonymous = one.graded.hand_in.platform == "canvas"
-            row = [shown, number, "", "" if number or anonymous else student, ""]
-        rows.append(row + [_rounded(points.get(student, (None,))[0]) for points in columns.values()])
+            row = [shown, number, "", "" if number or anonymous else one.student, ""]
+        rows.append([*row, *points])
     return _csv(["Student", "ID", "SIS User ID", "SIS Login ID", "Section", *map(titles.of, columns)], rows)
 
 
@@ -166,32 +179,17 @@ def moodle_csv(standings: Sequence[Standing], titles: Titles | None = None) -> s
     columns are those of its grading worksheet, from which user names or e-mail addresses can be looked up. Beside a roster a student whom
     only the download names has no user name, and no row.
     """
-    columns, titles = _columns(standings), titles or Titles()
-    students, numbers = _first_of_each(standings), _numbers(standings, "moodle")
+    (columns, table), titles = _table(standings, "moodle"), titles or Titles()
     if any(one.person for one in standings):
-        students = {student: one for student, one in students.items() if one.person or not one.graded.hand_in.number}
-        numbers = {}
-    rows: list[list[object]] = []
-    for student, one in students.items():
-        known = [_rounded(points.get(student, (None,))[0]) for points in columns.values()]
-        who = [f"Participant {numbers[student]}" if student in numbers else "", one.name] if numbers else [student]
-        rows.append([*who, *("-" if value is None else value for value in known)])
-    names = ["Identifier", "Full name"] if numbers else ["username"]
+        table = [row for row in table if row.one.person or not row.one.graded.hand_in.number]
+        names = ["username"]
+    else:
+        names = ["Identifier", "Full name"] if any(row.number for row in table) else ["username"]
+    rows = []
+    for one, number, points in table:
+        who = [one.student] if len(names) == 1 else [f"Participant {number}" if number else "", one.name]
+        rows.append([*who, *("-" if value is None else value for value in points)])
     return _csv([*names, *map(titles.of, columns)], rows)
-
-
-def _first_of_each(standings: Sequence[Standing]) -> dict[str, Standing]:
-    """A standing of each student, in order."""
-    found: dict[str, Standing] = {}
-    for one in standings:
-        found.setdefault(one.student, one)
-    return found
-
-
-def _numbers(standings: Sequence[Standing], platform: Platform) -> dict[str, str]:
-    """The numbers that a platform gave to students, where it named what they handed in."""
-    hand_ins = [standing.graded.hand_in for standing in standings]
-    return {one.student: one.number for one in hand_ins if one.platform == platform and one.number}
 
 
 def grades_jsonl(standings: Sequence[Standing]) -> str:

@@ -23,6 +23,7 @@ from grader.classroom.batch.archives import (
     notes_on,
 )
 from grader.classroom.batch.begun import begun_in, is_work, kernels_in
+from grader.classroom.batch.hand_in import Left
 from grader.labs import all_labs
 from grader.plain_files import UnreadableFile, opened_plain
 from grader.reading.files import is_source
@@ -48,10 +49,6 @@ Unpack = Callable[[Path, Path, int], list[RefusedMember]]
 
 Part = tuple[Path, str]
 """A file, and the name that its student gave it."""
-
-
-class Unread(str):
-    """Why a file is not graded that could not be read."""
 
 
 @dataclass(frozen=True)
@@ -82,7 +79,7 @@ class Unpacking:
         by_time = archives if ordered else sorted(archives, key=lambda archive: -archive.lstat().st_mtime_ns)
         chosen, others = by_time[:MAX_ARCHIVES], by_time[MAX_ARCHIVES:]
         why = f"{len(archives)} archives were handed in, only the newest {MAX_ARCHIVES} were unpacked"
-        folder, left, notes = self.fresh(name), dict.fromkeys(others, why), [why] if others else []
+        folder, left, notes = self.fresh(name), dict.fromkeys(others, Left(why)), [why] if others else []
         unpacked: dict[Path, Path] = {}
         for number, archive in enumerate(chosen):
             label = archive.stem[:40].replace("_", " ") + archive.suffix  # which no platform could have given
@@ -92,28 +89,28 @@ class Unpacking:
                 notes += notes_on(archive.name, self.unpack(archive, target, self.room // len(chosen)))
                 unpacked[archive] = target
             except UnreadableFile as error:
-                left[archive] = Unread(error)
+                left[archive] = Left(str(error), "unreadable")
                 notes.append(str(error))
-        return Sources(folder, (), left, tuple(notes), unpacked)
+        return Sources(folder, {}, left, tuple(notes), unpacked)
 
 
 @dataclass(frozen=True)
 class Sources:
-    """What is graded: a folder, None where there are no sources; the files in it as they came; those left out, each with a sentence.
+    """What is graded: a folder, None where there are no sources; by their names there, the files as they came; those left out.
 
     notes: what has to be said to the student. unpacked: where each archive lies opened.
     """
 
     root: Path | None = None
-    files: tuple[Path, ...] = ()
-    left: Mapping[Path, str] = field(default_factory=dict)
+    files: Mapping[str, Path] = field(default_factory=dict)
+    left: Mapping[Path, Left] = field(default_factory=dict)
     notes: tuple[str, ...] = ()
     unpacked: Mapping[Path, Path] = field(default_factory=dict)
 
     def closed(self) -> Sources:
         """What is told of archives of which nothing is graded: those that could not be read."""
-        left = {archive: why for archive, why in self.left.items() if isinstance(why, Unread)}
-        return Sources(left=left, notes=tuple(left.values()))
+        left = {archive: one for archive, one in self.left.items() if one.fate == "unreadable"}
+        return Sources(left=left, notes=tuple(one.why for one in left.values()))
 
     def archive_of(self, file: Path) -> Path | None:
         """The archive that a file was in; None for one that came by itself."""
@@ -168,7 +165,7 @@ def gathered(chosen: Sequence[Part], opened: Sources, unpacking: Unpacking, name
     """What is graded of a hand-in, with what is to be said of its archives. If the files lie in several folders, or one of them is no
     plain file, they are copied into one. copy: even if not, since others' files lie beside them."""
     roots = {file.parent for file, _ in chosen}
-    found = Sources(next(iter(roots), None), tuple(file for file, _ in chosen))
+    found = Sources(next(iter(roots), None), {file.name: file for file, _ in chosen})
     if chosen and (copy or len(roots) > 1 or any(file.name != own or not _is_plain(file) for file, own in chosen)):
         found = copied(chosen[:MAX_LISTED], unpacking.fresh(name))
     notes = opened.notes + found.notes
@@ -229,8 +226,9 @@ def why_unread(path: Path, *, others: bool = True) -> str:
 
 
 def archives_in(folders: Sequence[Path], parts: Sequence[Part]) -> list[Path]:
-    """The archives in some folders and in those below, and among some files."""
-    found = [child for level in levels(*folders) for held in level for child in children(held) if is_archive(child)]
+    """The archives in some folders and in those below, in the places of a repository too, and among some files."""
+    held = (place for level in levels(*folders) for one in level for place in (one, *_places_in(one)))
+    found = [child for place in held for child in children(place) if is_archive(child)]
     return found + [file for file, own in parts if is_archive(Path(own)) and not file.is_symlink()]
 
 
@@ -284,8 +282,14 @@ def is_repository(folder: Path) -> bool:
 
 def _places(repository: Path) -> list[Part]:
     """The sources that students are to change, with names that tell their places."""
-    places = [(repository / place, prefix) for place, prefix in PLACES.items() if _plain_folder(repository, place)]
+    places = _places_in(repository).items()
     return [(file, prefix + file.name) for place, prefix in places for file in children(place) if is_source(file)]
+
+
+def _places_in(folder: Path) -> dict[Path, str]:
+    """Where work lies in a repository, as PLACES has it; nowhere in any other folder."""
+    places = PLACES if is_repository(folder) else {}
+    return {folder / place: prefix for place, prefix in places.items() if _plain_folder(folder, place)}
 
 
 def _plain_folder(repository: Path, place: str) -> bool:
@@ -314,8 +318,8 @@ def without_work(file: Path) -> bool:
 
 def copied(files: Iterable[Part], folder: Path) -> Sources:
     """Copies plain files into a folder, each under the name beside it; what has work before what has none."""
-    taken: list[Path] = []
-    left: dict[Path, str] = {}
+    taken: dict[str, Path] = {}
+    left: dict[Path, Left] = {}
     known, searched = set[str](), 0
     for file, name in sorted(files, key=lambda part: without_work(part[0])):
         target = folder / _fitting("", Path(name).name)
@@ -324,7 +328,7 @@ def copied(files: Iterable[Part], folder: Path) -> Sources:
         if target.exists():
             if without_work(file) and not without_work(target):
                 again = f"{file.name} is a stub, or as it was given out; another of that name counts"
-            known, searched = known | begun_in(taken[searched:]), len(taken)
+            known, searched = known | begun_in(itertools.islice(taken.values(), searched, None)), len(taken)
             if not begun_in([file]) <= known:  # the work for another lab
                 within = file.parent.name.removesuffix(".zip")[:20]
                 parts = (f"{within}_", *(f"{number}_" for number in range(MAX_LISTED)))
@@ -332,18 +336,18 @@ def copied(files: Iterable[Part], folder: Path) -> Sources:
                 target = next(one for one in named if not one.exists())
         try:
             if file.is_symlink():
-                left[file] = f"{file.name} is a link and was left out"
+                left[file] = Left(f"{file.name} is a link and was left out")
             elif file.stat().st_size > MAX_FILE_BYTES:
-                left[file] = f"{file.name} has more than {MAX_FILE_BYTES >> 20} MB and was left out"
+                left[file] = Left(f"{file.name} has more than {MAX_FILE_BYTES >> 20} MB and was left out")
             elif target.exists():
-                left[file] = again
+                left[file] = Left(again)
             else:
                 with opened_plain(file) as source, target.open("wb") as copy:
                     shutil.copyfileobj(source, copy)
-                taken.append(file)
+                taken[target.name] = file
         except (UnreadableFile, PermissionError) as error:
-            left[file] = Unread(unreadable(file, error) if isinstance(error, OSError) else error)
-    return Sources(folder if taken else None, tuple(taken), left, tuple(left.values()))
+            left[file] = Left(unreadable(file, error) if isinstance(error, OSError) else str(error), "unreadable")
+    return Sources(folder if taken else None, taken, left, tuple(one.why for one in left.values()))
 
 
 def _fitting(beginning: str, name: str) -> str:

@@ -35,6 +35,8 @@ from grader.classroom.batch.class_folder import (
     are_beside_empty,
     assignments_in,
     class_in,
+    has_work,
+    is_named_after_work,
     is_one_students,
     is_stamped,
     platform_of,
@@ -57,7 +59,6 @@ from grader.classroom.batch.folders import (
     is_archive,
     is_folder,
     is_repository,
-    levels,
     may_be_work,
     nothing_to_grade,
     sources_by_level,
@@ -66,12 +67,11 @@ from grader.classroom.batch.folders import (
     why_unread,
     without_work,
 )
-from grader.classroom.batch.hand_in import HandIn
+from grader.classroom.batch.hand_in import HandIn, Left
 from grader.classroom.batch.marks import ordered
 from grader.classroom.batch.platforms import Named, named, why_unread_name
 from grader.classroom.batch.times import committed, modified, moment, timestamp
 from grader.classroom.batch.workers import WorkFailed
-from grader.labs import all_labs
 from grader.plain_files import UnreadableFile, in_brief, opened_plain
 from grader.reading.files import is_source
 from grader.unusable import Unusable
@@ -131,7 +131,10 @@ def _in_folder(path: Path, unpacking: Unpacking, asked: str | None) -> tuple[lis
     """The hand-ins of a folder, and every file there."""
     if alone := _alone(path, unpacking, asked):
         return alone
-    found = _folder(class_in(path), unpacking, asked)
+    folder = class_in(path)
+    found = _folder(folder, unpacking, asked)
+    if folder != path and (note := _perhaps_of_one(folder, found)):
+        found = [one.noting(note) for one in found]
     if len(found) == 1 and not found[0].platform and is_folder(found[0].holds[0]):
         found = [_perhaps_of_several(found[0], innermost(found[0].holds[0]))]
     return found, everything_below(path)
@@ -433,23 +436,24 @@ def _without_sources(hand_in: HandIn, found: Sources, there: Sequence[Path], *, 
 
 def _with_sources(hand_in: HandIn, found: Sources, top: Sequence[Path]) -> HandIn:
     """What is graded and what is not, of the files as they came. top: the sources that do not lie deeper, or in an archive."""
-    archive_by_file = {file: found.archive_of(file) for file in found.files}
-    own = [file for file, archive in archive_by_file.items() if archive is None]
-    used = [archive for archive in found.unpacked if archive in archive_by_file.values()]
-    unused = {one: f"{one.name} was opened, and nothing in it is graded" for one in found.unpacked if one not in used}
-    top = [] if own else [one for one in top if not one.is_symlink()]
+    archives = {name: found.archive_of(file) for name, file in found.files.items()}
+    sources = {name: archives[name] or file for name, file in found.files.items()}
+    unused = [archive for archive in found.unpacked if archive not in archives.values()]
+    left = {**found.left, **{one: Left(f"{one.name} was opened, and nothing in it is graded") for one in unused}}
+    top = [one for one in top if not one.is_symlink()] if all(archives.values()) else []
     beside = {one: f"{one.name} holds no work; what is in an archive is graded" for one in top}
     messages = [why for one, why in beside.items() if not without_work(one)]
-    taken, left = frozenset((*own, *used)), {**found.left, **unused, **beside}
-    hand_in = replace(hand_in, path=found.root or hand_in.path, taken=taken, left=left)
+    left |= {one: Left(why) for one, why in beside.items()}
+    hand_in = replace(hand_in, path=found.root or hand_in.path, sources=sources, left=left)
     return hand_in.noting(*found.notes, *messages[:FEW], *_unread_in(found))
 
 
 def _unread_in(found: Sources) -> list[str]:
     """What may be work in a hand-in's archives and is not graded, a sentence each; of a repository nothing is left over."""
-    if any(is_repository(place) for file in found.files if found.archive_of(file) for place in file.parents):
+    files = found.files.values()
+    if any(is_repository(place) for file in files if found.archive_of(file) for place in file.parents):
         return []
-    reported = {*found.files, *found.left}
+    reported = {*files, *found.left}
     left = [
         f"{archive.name}/{one.name} was not read: {why_unread(one.path)}"
         for archive, at in found.unpacked.items()
@@ -538,27 +542,22 @@ def _perhaps_of_one(path: Path, found: Sequence[HandIn]) -> str:
     ]
     if len(begun) < 2 or any(one.platform or one.assignment for one in found) or are_of_several(begun):
         return ""
-    return f"{path.name} is taken for a class of {len(found)}; if it is one student's, put all of it into a folder of that name"
+    return (
+        f"{path.name} is taken for a class of {len(found)}; if it is one student's, put all of it into a folder of that name, and begin "
+        "the names in there with those of the labs"
+    )
 
 
 def _perhaps_of_several(hand_in: HandIn, folder: Path) -> HandIn:
     """With a note on files, archives and folders side by side that all have work and whose names say neither whose they are nor for which
     lab: who is to be asked."""
-    found = [
-        child for child in children(folder) if any(map(_has_work, levels(child) if is_folder(child) else [[child]]))
-    ]
-    if len(found) < 2 or any(child.name.lower().startswith(tuple(all_labs())) for child in found):
+    found = [child for child in children(folder) if has_work(child)]
+    if len(found) < 2 or any(map(is_named_after_work, found)):
         return hand_in
     names = " and ".join(child.name for child in found[:FEW])
     return hand_in.noting(
         f"{names} are taken to be one student's; if they are several students', give a folder with one folder for each"
     )
-
-
-def _has_work(level: Sequence[Path]) -> bool:
-    """Whether one of these is an archive, or a source that was begun, or a folder that holds one."""
-    files = (file for one in level for file in (children(one) if is_folder(one) else [one]))
-    return any(is_archive(file) or (is_source(file) and is_work(file)) for file in files)
 
 
 def _alone(path: Path, unpacking: Unpacking, asked: str | None) -> tuple[list[HandIn], list[Came]] | None:

@@ -13,6 +13,7 @@ import json
 import os
 import sqlite3
 import time
+import zlib
 from collections.abc import Callable, Iterator
 from dataclasses import asdict
 from functools import cache
@@ -32,7 +33,7 @@ CREATE TABLE IF NOT EXISTS verdict (
 );
 CREATE TABLE IF NOT EXISTS in_force (work TEXT PRIMARY KEY, key TEXT NOT NULL, device TEXT NOT NULL);
 CREATE TABLE IF NOT EXISTS setting (name TEXT PRIMARY KEY, value TEXT NOT NULL);
-CREATE TABLE IF NOT EXISTS known (key TEXT PRIMARY KEY, value TEXT NOT NULL);
+CREATE TABLE IF NOT EXISTS known (key TEXT PRIMARY KEY, value BLOB NOT NULL);
 """
 """in_force: of a kernel's text the verdict that the class's files were last made from, and on what it was graded. known: what else was
 found out, by a digest of all it depends on."""
@@ -182,11 +183,12 @@ class Journal:
         """What `remember` was given for this key; None where that is not known, or this grader cannot read it."""
         row = self._database.execute("SELECT value FROM known WHERE key = ?", (key,)).fetchone()
         with contextlib.suppress(Exception):
-            return structured(row[0], kind) if row else None
+            return structured(zlib.decompress(row[0]).decode(), kind) if row else None
 
     def remember(self, key: str, value: Any, kind: Any) -> None:
         """Keeps what was found out, which is of this kind. Raises JournalFull when it is not on the disk."""
-        self._write("INSERT OR REPLACE INTO known VALUES (?, ?)", (key, unstructured(value, kind)))
+        packed = zlib.compress(unstructured(value, kind).encode())
+        self._write("INSERT OR REPLACE INTO known VALUES (?, ?)", (key, packed))
 
     def _write(self, statement: str, row: tuple[Any, ...]) -> None:
         try:

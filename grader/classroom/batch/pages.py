@@ -15,9 +15,10 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import Future
 from dataclasses import replace
 from datetime import datetime
-from functools import cache
+from functools import cache, partial
 from importlib import metadata
 from pathlib import Path
+from typing import Any, TypeVar, cast
 
 from markupsafe import escape
 
@@ -28,30 +29,32 @@ from grader.classroom.batch.journal import Journal, code_digest, digest_of
 from grader.classroom.batch.marks import lateness
 from grader.classroom.batch.similarity import Comparison, similar_kernels, stub_of
 from grader.classroom.batch.standing import Standing
-from grader.classroom.batch.verdicts import to_json
+from grader.classroom.batch.verdicts import to_json, unstructured
 from grader.classroom.batch.workers import FIRST, LAST, SHORT_SECONDS, WorkerPool, WorkFailed
-from grader.model import Report
+from grader.model import ErrorMap, LabReport, Report
 from grader.reporting import page as html
 from grader.reporting.atomic import write_whole
-from grader.reporting.page import MarkStatement
+from grader.reporting.page import DrawnMap, MarkStatement
 from grader.reporting.terminal import number
 from grader.reporting.text import prose
 
 MAX_NAME_BYTES = 80
 HEAD_BYTES, TAIL = 2000, b"</html>"
 DRAWN_BY = ("jinja2", "markupsafe", "matplotlib", "pygments")
+Result = TypeVar("Result")
 
 
 class Pages:
-    """Writes the pages below `out`; those of feedback are drawn by a batch's workers while kernels still wait for a GPU.
+    """Writes the pages below `out`, by a batch's workers; error maps, which take nearly all of the time, while kernels wait for a GPU.
 
-    secret: what pseudonyms are made with, so that a name leads to one and one leads to no name. journal: where it is kept whose
-    kernels are alike.
+    secret: what pseudonyms are made with, so that a name leads to one and one leads to no name. journal: keeps the error maps, and
+    whose kernels are alike.
     """
 
     def __init__(self, pool: WorkerPool, out: Path, secret: str, journal: Journal) -> None:
         self._pool, self._folder, self._secret, self._journal = pool, out, secret, journal
-        self._drawn: dict[str, tuple[str, Future[str] | None]] = {}
+        self._pages: dict[str, tuple[str, Callable[[], Future[str]] | None]] = {}
+        self._begun: dict[str, Future[Any]] = {}
 
     def draw(self, standing: Standing) -> None:
         """Begins the page of a student who handed in something, unless the file there is made of the same."""
@@ -59,13 +62,18 @@ class Pages:
         board = overview.pseudonym_of(standing.student, self._secret) if fast else ""
         report, stated = standing.graded.report, statement(standing, board)
         made_of = digest(report, stated)
-        place = self._folder / page_address(standing)
-        if self._drawn.get(standing.key, ("", None))[0] == made_of:
+        if self._pages.get(standing.key, ("", None))[0] == made_of:
             return
-        drawing = None
-        if not _is_made_of(place, made_of):
-            drawing = self._pool.submit(LAST, html.page, report, {}, stated, made_of, seconds=SHORT_SECONDS, light=True)
-        self._drawn[standing.key] = made_of, drawing
+        if _is_made_of(self._folder / page_address(standing), made_of):
+            self._pages[standing.key] = made_of, None
+            return
+        maps = {lab_id: self._error_maps(lab.error_maps) for lab_id, lab in report.labs.items() if lab.error_maps}
+
+        def page() -> Future[str]:
+            drawn = {lab_id: drawing() for lab_id, drawing in maps.items()}
+            return self._pool.submit(LAST, _page, report, stated, made_of, drawn, seconds=SHORT_SECONDS, light=True)
+
+        self._pages[standing.key] = made_of, page
 
     def write(self, standings: Sequence[Standing], files: Sequence[Accounted] = ()) -> int:
         """Writes index.html, projected.html and feedback/<student>.html, and says how many of the latter were drawn.
@@ -77,11 +85,9 @@ class Pages:
         present = [standing for standing in standings if not standing.absent]
         for standing in present:
             self.draw(standing)
-        drawn = 0
-        for standing in present:
-            if drawing := self._drawn[standing.key][1]:
-                write_whole(self._folder / page_address(standing), _text(drawing, standing))
-                drawn += 1
+        drawings = [(standing, page()) for standing in present if (page := self._pages[standing.key][1])]
+        for standing, drawing in drawings:
+            write_whole(self._folder / page_address(standing), _text(drawing, standing))
         pages = set(map(page_name, present))
         for former in (self._folder / "feedback").glob("*.html"):
             if former.name not in pages and _is_made_of(former, ""):
@@ -92,25 +98,46 @@ class Pages:
         )
         for name, text in overview.pages(standings, compared, self._secret, page_address, files).items():
             write_whole(self._folder / name, text)
-        return drawn
+        return len(drawings)
 
     def _comparison(self, lab_id: str, modules: Mapping[str, str]) -> Callable[[], Comparison]:
-        """Begins to compare the kernels of a lab, unless the same were compared before; what it returns waits for the answer."""
-        parts = _drawn_by(), stub_of(lab_id), lab_id, sorted(modules.items())
-        key = digest_of(json.dumps(parts))
-        if known := self._journal.recall(key, Comparison):
-            return lambda: known
-        comparing = self._pool.submit(FIRST, similar_kernels, lab_id, modules, seconds=SHORT_SECONDS)
+        """The kernels of a lab, compared."""
+        parts, failed = (
+            (stub_of(lab_id), lab_id, sorted(modules.items())),
+            "The kernels of a lab could not be compared: {}.",
+        )
+        task = partial(self._pool.submit, FIRST, similar_kernels, lab_id, modules, seconds=SHORT_SECONDS)
+        return self._once(parts, Comparison, task, lambda why: Comparison((), (failed.format(why),)))
 
-        def compared() -> Comparison:
+    def _error_maps(self, errors: Sequence[ErrorMap]) -> Callable[[], list[DrawnMap]]:
+        """Error maps, drawn; none where they cannot be."""
+        parts = [unstructured(one, ErrorMap) for one in errors]
+        task = partial(self._pool.submit, LAST, html.error_maps, errors, seconds=SHORT_SECONDS, light=True)
+        return self._once(parts, list[DrawnMap], task, lambda why: [])
+
+    def _once(
+        self, parts: object, kind: Any, task: Callable[[], Future[Result]], instead: Callable[[WorkFailed], Result]
+    ) -> Callable[[], Result]:
+        """Begins a task, unless it was done before, in this run or another; what it returns waits for the answer.
+
+        parts: all that it depends on, beside the grader's code. kind: of what comes of it. instead: what does where it fails.
+        """
+        key = digest_of(json.dumps([str(kind), _drawn_by(), parts]))
+        known = self._journal.recall(key, kind)
+        if known is not None:
+            return lambda: cast(Result, known)
+        begun = self._begun[key] = self._begun.get(key) or task()
+
+        def answer() -> Result:
             try:
-                found = comparing.result()
+                found = begun.result()
             except WorkFailed as failure:
-                return Comparison((), (f"The kernels of a lab could not be compared: {failure}.",))
-            self._journal.remember(key, found, Comparison)
-            return found
+                return instead(failure)
+            if self._begun.pop(key, None):
+                self._journal.remember(key, found, kind)
+            return cast(Result, found)
 
-        return compared
+        return answer
 
 
 def statement(standing: Standing, board: str = "") -> MarkStatement:
@@ -190,6 +217,10 @@ def write_replies(out: Path, standings: Sequence[Standing]) -> dict[str, int]:
     return written
 
 
+def _page(report: Report, stated: MarkStatement, made_of: str, drawn: Mapping[str, list[DrawnMap]]) -> str:
+    return html.page(report, statement=stated, made_of=made_of, drawn=drawn)
+
+
 def _text(drawing: Future[str], standing: Standing) -> str:
     try:
         return drawing.result()
@@ -209,10 +240,17 @@ def digest(report: Report, stated: MarkStatement) -> str:
     for lab in report.labs.values():
         # the source by its file's name: what was unpacked lies in another folder in every run
         source = lab.source and replace(lab.source, path=Path(lab.source.path.name))
-        parts.append(f"{to_json(lab)}{source!r}")
+        parts.append(f"{to_json(_without_seconds(lab))}{source!r}")
     for part in parts:
         found.update(part.encode("utf-8", "surrogatepass") + b"\0")
     return found.hexdigest()
+
+
+def _without_seconds(lab: LabReport) -> LabReport:
+    """The report without how long a case took to grade, which no page shows and no two runs share."""
+    rest = [{name: value for name, value in test.metrics.items() if name != "seconds"} for test in lab.tests]
+    tests = tuple(replace(test, metrics=metrics) for test, metrics in zip(lab.tests, rest, strict=True))
+    return replace(lab, tests=tests)
 
 
 @cache

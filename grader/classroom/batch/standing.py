@@ -32,7 +32,7 @@ UNANSWERED = "no questions with numbers were handed in, which others have: the m
 @dataclass(frozen=True)
 class Graded:
     """One hand-in with its report; `review` says why a human should look at it, if so. answers: those to each lab's questions.
-    files: where each lab's kernel was read from, graded or refused. unread: the names of files that could not be read, and why."""
+    files: where each lab's kernel was read from, graded or refused. unread: as in Submission."""
 
     hand_in: HandIn
     report: Report

@@ -14,6 +14,8 @@ from typing import TypeVar
 
 import psutil
 
+from grader.classroom.batch.intake import of_one_student
+from grader.classroom.batch.workspace import workspace
 from grader.classroom.hidden_cases import Secrets
 from grader.judging.scoring import refused
 from grader.labs import Lab, get_lab
@@ -94,6 +96,19 @@ def read_hand_in(path: Path, lab_ids: tuple[str, ...]) -> Content | Refusal:
     except MemoryError:
         size = f"more than {READ_BYTES >> 30} GB of memory"
         return Refusal("rejected", f"{path.name} takes {size} to read; clear its outputs, save it and hand it in again")
+
+
+def read_folder(folder: Path, lab_ids: tuple[str, ...]) -> Content | Refusal:
+    """What one student handed in, by itself, as a batch reads it from the folder of a class: work counts wherever it lies."""
+    with workspace() as unpacked:
+        hand_in = of_one_student(folder, unpacked)
+        if why := hand_in.failed or hand_in.refused:
+            return Refusal("not_graded" if hand_in.failed else "rejected", why)
+        content = read_hand_in(hand_in.path, lab_ids)
+    if isinstance(content, Refusal):
+        return content
+    submission = replace(content.submission, name=folder.name, notes=hand_in.notes + content.submission.notes)
+    return replace(content, submission=submission)
 
 
 @contextlib.contextmanager

@@ -55,5 +55,5 @@ def hand_ins(store: Store, journal: Journal, rules: Rules, roster: Roster, devic
 
 def _hand_in(attempt: Attempt, place: Path = Path()) -> HandIn:
     login, at = attempt.login, datetime.fromtimestamp(attempt.submitted_at, UTC)
-    taken = frozenset(place.glob("*.py") if place.name else ())
-    return HandIn(login, "", f"{login}/{attempt.lab}", place, at, holds=(place,), taken=taken)
+    sources = {file.name: file for file in place.glob("*.py")} if place.name else {}
+    return HandIn(login, "", f"{login}/{attempt.lab}", place, at, holds=(place,), sources=sources)

@@ -19,9 +19,7 @@ from nbgrader.converters import Autograde
 from nbgrader.preprocessors import NbGraderPreprocessor
 from traitlets import Enum, Integer, Unicode
 
-from grader.classroom.batch.intake import of_one_student
-from grader.classroom.batch.tasks import Content, read_hand_in
-from grader.classroom.batch.workspace import workspace
+from grader.classroom.batch.tasks import Content, read_folder
 from grader.classroom.gradebook.feedback import answer_outputs, cell_outputs
 from grader.classroom.gradebook.restoring import read_submitted, restored
 from grader.classroom.gradebook.scores import cell_score, graded_part
@@ -120,10 +118,7 @@ class GradeKernels(NbGraderPreprocessor):  # type: ignore[misc]
         Raises CannotAutograde where that cannot be read for a reason that is not the student's.
         """
         file = _place(self, "submitted_directory", resources["nbgrader"]["student"], resources)
-        with workspace() as unpacked:
-            hand_in = of_one_student(file.parent, unpacked)
-            refusal = Refusal("not_graded" if hand_in.failed else "rejected", hand_in.failed or hand_in.refused)
-            content = refusal if refusal.message else read_hand_in(hand_in.path, tuple(all_labs()))
+        content = read_folder(file.parent, tuple(all_labs()))
         if isinstance(content, Refusal) and content.status == "not_graded":
             raise CannotAutograde(content.message)
         return content

@@ -12,12 +12,13 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+from grader.classroom.batch.tasks import Content, read_folder
 from grader.classroom.gradescope.results import Visibility, results
 from grader.classroom.secrets_file import SecretsInForce, secrets_in_force
 from grader.gpu.devices import choose
 from grader.labs import all_labs
-from grader.pipeline.grading import GradeOptions, grade
-from grader.reading.files import is_source
+from grader.model import Submission
+from grader.pipeline import grading
 from grader.reporting.atomic import write_whole
 from grader.reporting.text import json_text, name
 
@@ -28,22 +29,16 @@ def grade_submission(folder: Path, lab_ids: Sequence[str], hidden: Visibility, f
     """Grades what a student handed in, as results.json; every one of the labs counts. hidden: when students see hidden cases."""
     device = choose("auto")[0]
     labs = found.labs(all_labs()[lab_id] for lab_id in lab_ids)
-    options = GradeOptions(device, seed=found.secrets.seed if found.secrets else None)
-    report = grade(
-        _sources(folder), labs, options, all_labs=True, listen=lambda news: print(name(f"{news.lab_id}: {news}"))
-    )
+    options = grading.GradeOptions(device, seed=found.secrets.seed if found.secrets else None)
+    content = read_folder(folder, tuple(lab_ids))
+    if isinstance(content, Content):
+        submission = content.submission
+    elif content.status == "not_graded":
+        raise RuntimeError(content.message)
+    else:
+        submission = Submission(folder.name, folder, dict.fromkeys(lab_ids, content))
+    report = grading.grade_submission(submission, labs, options, lambda news: print(name(f"{news.lab_id}: {news}")))
     return results(report, [(lab.id, case.name) for lab in labs for case in lab.all_cases if case.hidden], hidden)
-
-
-def _sources(folder: Path) -> Path:
-    """The folder with the sources: the submission itself, or the one folder in it that has some."""
-
-    def has_sources(place: Path) -> bool:
-        return any(map(is_source, place.iterdir()))
-
-    below = [child for child in sorted(folder.iterdir()) if child.is_dir() and not child.is_symlink()]
-    found = [child for child in below if has_sources(child)]
-    return found[0] if len(found) == 1 and not has_sources(folder) else folder
 
 
 def main(root: Path) -> None:

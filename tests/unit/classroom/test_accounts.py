@@ -10,6 +10,7 @@ from collections import Counter
 from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import HealthCheck, given, settings
@@ -345,6 +346,30 @@ def test_of_two_archives_in_one_file_the_first_is_not_forgotten(tmp_path):
 
 A_KERNEL = (TESTS / "styles" / "w8a8_plain.py").read_text(encoding="utf-8")
 A_STUB = "def W8A8_MM(x_ptr):\n    pass\n"
+HELD = {"right": A_KERNEL, "begun": "def W8A8_MM(: x\n", "cut": "x = (\n", "stub": A_STUB, "renamed": A_KERNEL.replace("W8A8_MM", "MY_MM")}
+
+
+@pytest.mark.usefixtures("without_pictures")
+@settings(max_examples=20, deadline=None, derandomize=True, suppress_health_check=list(HealthCheck))
+@given(
+    st.dictionaries(st.sampled_from(["w8a8", "dds", "mine", "w8a8_2"]), st.sampled_from(sorted(HELD)), min_size=1, max_size=3),
+    st.sampled_from(["ann/{}.py", "ann_9_5_{}.py", "ann_9_{}_a.zip", "ann/{}.zip", "ann/all.zip"]),
+)
+def test_of_a_file_that_is_called_graded_a_kernel_was_read(files, form):
+    """And of one that is not, none: whatever it is called, and whatever a sentence on another file names."""
+    with tempfile.TemporaryDirectory() as place:
+        texts: dict[str, Any] = {}
+        for number, (name, held) in enumerate(files.items()):
+            at = form.format(name if "_9_{}" not in form else number + 5)
+            texts[at] = {**texts.get(at, {}), f"{name}.py": HELD[held]} if at.endswith("zip") else HELD[held]
+        (one,) = grade_class(delivered(Path(place) / "class", {**texts, "ann_9_1_n.txt": "x"}), Path(place) / "out")
+        hand_in = one.graded.hand_in
+        kernels = {hand_in.sources[file.name].name for file in one.graded.files.values()}
+        rows = csv.DictReader((Path(place) / "out" / "files.csv").open(encoding="utf-8-sig"))
+        fates = {Path(row["file"]).name: row["fate"] for row in rows}
+        assert kernels <= {name for name, fate in fates.items() if fate == "graded"}
+        unread = {hand_in.sources[name].name for name in one.graded.unread} - kernels
+        assert not [name for name in unread if fates[name] == "graded"]
 ARCHIVES = ("work.zip", "work.rar", "work.tar.gz", "work.tar", "work.7z")
 BESIDE = {"nothing": {}, "work": {"w8a8.py": A_KERNEL}, "a stub": {"w8a8.py": A_STUB}}
 

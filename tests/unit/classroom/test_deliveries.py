@@ -333,6 +333,15 @@ def test_everybodys_work_is_theirs(tmp_path, name):
             assert (expected[one.student][0], *refused, *one.notes) == expected[one.student]
 
 
+@pytest.mark.parametrize("untouched", [True, False])
+@pytest.mark.parametrize("place", ["", "assignment/", "notebooks/", "notebooks/zh/", "mine/", "mine/deeper/"])
+def test_an_archive_is_opened_wherever_it_lies_in_a_repository(tmp_path, place, untouched):
+    files = {"ann/grader/x.py": "", "ann/notebooks/zh/dds.py": STUB, "ann/assignment/w8a8.py": STUB if untouched else A, "ben/w8a8.py": A}
+    files |= {f"ann/{place}work.zip": {"w8a8.py": A, "dds.py": C}}
+    ann, _ = collect(delivered(tmp_path / "class", files), tmp_path / "w").hand_ins
+    assert work_of(ann) == "ac"
+
+
 def test_a_signature_is_found_in_linear_time(tmp_path):
     (tmp_path / "w8a8.py").write_text("def W8A8_MM(" + "):#" * 21_000 + "def W8A8_MM(" + "):#\n" * 15_000, encoding="utf-8")
     begun = time.process_time()
@@ -429,7 +438,7 @@ def test_what_is_no_plain_file_is_not_graded(tmp_path):
     (root / "eve" / "w8a8.py").symlink_to(zoe)
     whole = {one.student: one for one in collect(root, tmp_path / "w").hand_ins}
     assert [path.name for path in whole["ann"].taken] == ["w8a8.py"]
-    assert next(iter(whole["ann"].left.values())) == "dds.py is not a plain file; hand in the file itself"
+    assert next(iter(whole["ann"].left.values())).why == "dds.py is not a plain file; hand in the file itself"
     assert whole["eve"].refused == "w8a8.py is a link and was left out"
     assert whole["zoe"].refused
     assert not whole["zoe"].taken
@@ -567,4 +576,5 @@ def test_an_archive_of_which_nothing_is_graded_is_left_out(tmp_path):
     files = {"ann/w8a8.py": A, "ann/dds.zip": {"dds.py": C}, "ann/handout.zip": {"w8a8.py": STUB}, "ben/dds.py": C}
     ann = next(one for one in collect(delivered(tmp_path, files), tmp_path / "w").hand_ins if one.student == "ann")
     assert {file.name for file in ann.taken} == {"w8a8.py", "dds.zip"}
-    assert [(file.name, why) for file, why in ann.left.items()] == [("handout.zip", "handout.zip was opened, and nothing in it is graded")]
+    told = [(file.name, left.why) for file, left in ann.left.items()]
+    assert told == [("handout.zip", "handout.zip was opened, and nothing in it is graded")]

@@ -80,6 +80,45 @@ def test_a_user_of_canvas_has_one_hand_in_however_it_was_unpacked(download, wrap
     assert all("holds notes.pdf and no .py" in one.refused for one, work in found if not work)
 
 
+FORMS = {
+    "file": lambda name, lab: {f"{name}.py": LABS[lab]},
+    "archive": lambda name, lab: {f"{name}.zip": {"k.py": LABS[lab]}},
+    "folder": lambda name, lab: {f"{name}/{lab}.py": LABS[lab]},
+    "deep": lambda name, lab: {f"{name}/x/y/k.py": LABS[lab], f"{name}/x/n.txt": ""},
+}
+OWN_FORMS = {name: FORMS[name] for name in ("file", "folder")}
+WRAPPERS = st.sampled_from(["", "hw 1/", "lab/", "a/b/"])
+
+
+def delivered_in_every_way(files, wrapper):
+    """Whose work is whose, given as a folder, as an archive, and as an archive that lies alone in a folder."""
+    files = {f"{wrapper}{name}": text for name, text in files.items()}
+    packed = {"c.zip": archive(files)}
+    return [
+        {one.student: work for one, work in found} for found in (taken_in(files), taken_in(packed, "class/c.zip"), taken_in(packed))
+    ]
+
+
+@quick
+@given(st.dictionaries(WORDS, st.tuples(st.sampled_from(sorted(FORMS)), st.sampled_from("abc")), min_size=2, max_size=4), WRAPPERS)
+def test_folders_around_a_class_change_nothing(students, wrapper):
+    """Nor does it matter how it is given, or what lies beside the two that show that it is one: those who handed in the same lab."""
+    students |= {"ddsouza": ("file", "a"), "three": ("folder", "a")}
+    files = {place: text for name, (form, lab) in students.items() for place, text in FORMS[form](name, lab).items()}
+    expected = {name: lab for name, (_, lab) in students.items()}
+    assert delivered_in_every_way(files, wrapper) == [expected] * 3
+
+
+@quick
+@given(st.dictionaries(st.sampled_from(["w8a8", "dds_final", "attempt2", "Lab 1", "old", "v2", "step3"]),
+                       st.tuples(st.sampled_from(sorted(OWN_FORMS)), st.sampled_from("abc")), min_size=2, max_size=4))
+def test_what_is_named_after_work_is_one_students(entries):
+    files = {place: text for name, (form, lab) in entries.items() for place, text in OWN_FORMS[form](name, lab).items()}
+    labs = "".join(sorted({lab for _, lab in entries.values()}))
+    folder, packed, alone = delivered_in_every_way(files, "ann/")
+    assert (folder, packed, alone) == ({"ann": labs}, {"ann": labs}, {"c": labs})
+
+
 @st.composite
 def moodle_downloads(draw):
     """A class's download with a folder for each, or flat; and what each participant handed in."""

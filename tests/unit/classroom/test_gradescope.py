@@ -16,11 +16,16 @@ import psutil
 import pytest
 
 from grader.authoring.release import BEGIN, END
+from grader.classroom.batch.intake import collect
 from grader.classroom.gradescope.container import main
 from grader.classroom.gradescope.package import write_archive
 from grader.classroom.gradescope.results import results
+from grader.labs import get_lab
+from grader.model import Refusal, Submission
 from grader.model import TestResult as Result
+from grader.reading import read
 from grader.sandbox import Sandbox
+from tests.deliveries import delivered
 from tests.hostile import load, outcome, told
 from tests.reports import gpu_report, hostile_report, wrong_report
 from tests.submissions import TESTS
@@ -279,6 +284,35 @@ def test_a_submission_that_cannot_be_graded_has_0_points_and_a_reason(container,
     found = container.results()
     assert found.score == 0
     assert says in found.named("w8a8: submission").output
+
+
+OLD, STUB = RIGHT.replace("pid", "number"), (ROOT / "assignment" / "w8a8.py").read_text(encoding="utf-8")
+
+
+@pytest.mark.parametrize(
+    "files",
+    [
+        {"w8a8.py": RIGHT}, {"a/b/w8a8.py": RIGHT}, {"w8a8.zip": {"in/w8a8.py": RIGHT}}, {"w8a8.py": STUB, "mine/w8a8.py": RIGHT},
+        {"a/w8a8.py": STUB, "b/w8a8.py": RIGHT}, {"w8a8.py": RIGHT, "old/w8a8.py": OLD}, {"new.py": RIGHT, "old.py": OLD},
+        {"w8a8.zip": "x"},
+        {"grader/x.py": "", "assignment/w8a8.py": RIGHT, "solutions/w8a8.py": OLD}, {"w8a8.py": STUB, "w.zip": {"w8a8.py": RIGHT}},
+    ],
+)
+def test_what_is_read_is_what_a_batch_reads(container, monkeypatch, tmp_path, files):
+    """Wherever the work lies, and in archives; the first folder with sources was taken, a stub's too."""
+    graded: list[Submission] = []
+    monkeypatch.setattr("grader.pipeline.grading.grade_submission", lambda submission, *_: graded.append(submission) or wrong_report())
+    delivered(container.root / "submission", files)
+    main(container.root)
+    beside = {"ben/w8a8.py": RIGHT} | {f"ann/{name}": text for name, text in files.items()}
+    ann, _ = collect(delivered(tmp_path / "class", beside), tmp_path / "w").hand_ins
+    (found,) = graded
+    if ann.refused:
+        assert found.labs["w8a8"] == Refusal("rejected", ann.refused)
+    else:
+        expected = read(ann.path, [get_lab("w8a8")], all_labs=True)
+        assert getattr(found.labs["w8a8"], "module", "") == getattr(expected.labs["w8a8"], "module", "")
+        assert getattr(found.labs["w8a8"], "message", "") == getattr(expected.labs["w8a8"], "message", "")
 
 
 @pytest.mark.slow

@@ -7,6 +7,7 @@ import io
 import re
 from dataclasses import replace
 from datetime import timedelta
+from functools import partial
 from html import unescape
 from typing import Any
 
@@ -17,12 +18,14 @@ from grader.classroom.batch.exports import canvas_csv, grades_csv, moodle_csv
 from grader.classroom.batch.journal import Journal
 from grader.classroom.batch.marks import Rules
 from grader.classroom.batch.pages import Pages, page_address, statement
-from grader.classroom.batch.standing import standings
+from grader.classroom.batch.standing import Graded, standings
 from grader.classroom.roster import Person, Roster
 from grader.labs.question import posed, questions_of
+from grader.model import Report
 from grader.reading.answers import Answers
 from grader.reporting import page as html
-from tests.stub_class import PoolHere
+from tests.reports import wrong_report
+from tests.stub_class import DEVICE, PoolHere
 from tests.unit.classroom.test_class_report import DUE, graded, hand_in, with_bonus
 
 ASKED = questions_of("w8a8")
@@ -124,6 +127,25 @@ def test_a_page_is_drawn_again_only_if_something_of_it_changed(tmp_path, without
     extended = Roster((Person("ann", name="Ann Lovelace"), Person("ben")), "roster.csv")
     assert drawn(tmp_path, standings([one.graded for one in found], Rules("last", DUE, 20.0), extended)) == 1
     assert "Ann Lovelace (ann)" in words(ann.read_text())
+
+
+def test_a_new_weight_draws_no_error_map_again_and_a_regrade_that_says_the_same_no_page(tmp_path, monkeypatch):
+    """Error maps are nearly all of a page's seconds; equal kernels share one."""
+    maps = []
+    shown = {"address": "a", "alt": "b", "width": 1, "height": 2}
+    monkeypatch.setattr("grader.reporting.page.image", lambda draw: maps.append(draw) or shown if isinstance(draw, partial) else None)
+    lab = wrong_report().labs["w8a8"]
+
+    def class_with(points: float, seconds: float):
+        tests = tuple(replace(test, metrics={**test.metrics, "seconds": seconds}) for test in lab.tests)
+        whole = replace(lab, tests=tests, correctness_points=points)
+        return standings([Graded(one, Report(one.place, DEVICE, None, {"w8a8": whole})) for one in map(hand_in, ("ann", "ben"))], Rules())
+
+    assert (drawn(tmp_path, class_with(3.0, 1.0)), len(maps)) == (2, 1)
+    assert (drawn(tmp_path, class_with(3.0, 2.0)), len(maps)) == (0, 1)
+    assert (drawn(tmp_path, class_with(4.0, 2.0)), len(maps)) == (2, 1)
+    (page, _) = (tmp_path / page_address(one) for one in class_with(4.0, 2.0))
+    assert 'alt="b"' in page.read_text()
 
 
 def test_no_page_stays_that_states_another_mark_than_the_gradebook(tmp_path, without_pictures):
