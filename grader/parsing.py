@@ -23,8 +23,10 @@ NOT_ASCII = re.compile(rf"[^\x00-\x7f]{{{MAX_MARKS // 4},}}")
 
 def parse(text: str) -> ast.Module:
     """The module's syntax tree. Raises SyntaxError, also of a text with null bytes or surrogates, or with letters of too many marks."""
-    if not text.isascii() and any(_most_marks(run) > MAX_MARKS for run in NOT_ASCII.findall(text)):
-        raise SyntaxError(f"a letter has more than {MAX_MARKS} combining marks")
+    for run in () if text.isascii() else NOT_ASCII.finditer(text):
+        if _most_marks(run[0]) > MAX_MARKS:
+            line = text.count("\n", 0, run.start()) + 1
+            raise SyntaxError(f"a letter has more than {MAX_MARKS} combining marks", ("", line, None, None))
     with _parsing:
         try:
             return ast.parse(text)
