@@ -7,20 +7,43 @@ Before Python 3.11.8 and 3.12.2 two threads that parse at once could fail with "
 from __future__ import annotations
 
 import ast
+import re
 import threading
+import unicodedata
 from collections.abc import Iterator
+from functools import cache
 from typing import TypeVar
 
 _parsing = threading.Lock()
 
+MAX_MARKS = 64
+"""Combining marks behind one letter. Python puts those of a name in order, in a time that grows with the square of their number."""
+NOT_ASCII = re.compile(rf"[^\x00-\x7f]{{{MAX_MARKS // 4},}}")
+
 
 def parse(text: str) -> ast.Module:
-    """The module's syntax tree. Raises SyntaxError, also of a text with null bytes or surrogates."""
+    """The module's syntax tree. Raises SyntaxError, also of a text with null bytes or surrogates, or with letters of too many marks."""
+    for run in () if text.isascii() else NOT_ASCII.finditer(text):
+        if _most_marks(run[0]) > MAX_MARKS:
+            line = text.count("\n", 0, run.start()) + 1
+            raise SyntaxError(f"a letter has more than {MAX_MARKS} combining marks", ("", line, None, None))
     with _parsing:
         try:
             return ast.parse(text)
         except ValueError as problem:
             raise SyntaxError(str(problem)) from None
+
+
+def _most_marks(run: str) -> int:
+    """Combining marks that follow one another in a run of text, written out as Python does to compare names."""
+    marks = "".join(map(_marks, run))
+    return max(map(len, marks.split(" ")))
+
+
+@cache
+def _marks(character: str) -> str:
+    """A character that is written out, `^` for each mark and a blank for whatever is none."""
+    return "".join("^" if unicodedata.combining(one) else " " for one in unicodedata.normalize("NFKD", character))
 
 
 def function_named(tree: ast.Module, name: str) -> ast.FunctionDef | None:

@@ -39,10 +39,8 @@ __all__ = [
     "with_binaries",
 ]  # fmt: skip
 
-MANY = 512
-"""Programs; the interpreter takes half a second for them."""
 MOST_PROGRAMS = 4096
-"""Programs; for more of them the interpreter may need longer than a case is given."""
+"""Programs; the interpreter takes half a second for these where they run together, and else maybe longer than a case is given."""
 PIECES = 2
 """Programs of the case of one small tile, 64 x 64: of tiles that are smaller, other cases have several a program."""
 WORKERS = 16
@@ -128,7 +126,7 @@ def with_binaries(lab: Lab, source: KernelSource, bundle: KernelBundle, options:
 
 def assignments(lab: Lab, bundle: KernelBundle, *, compiled: bool = True) -> dict[str, tuple[int, ...]]:
     """Which configs each correctness case runs with: one of those that compile, in turn; where the case says so three of them, all, all
-    that make at most MANY programs of it, or, of persistent kernels, those of large tiles: there may be none. Of the cases that take one in
+    that make at most MOST_PROGRAMS of it, or, of persistent kernels, those of large tiles: there may be none. Of the cases that take one in
     turn and have one specialisation, the smallest, by which a mistake is explained, has its turn, and the others its config.
 
     compiled=False: before anything was compiled, as if every config did.
@@ -151,7 +149,7 @@ def _named(lab: Lab, bundle: KernelBundle, case: Case, working: tuple[int, ...])
     if case.configs == "three":
         return (working[0], working[len(working) // 2], working[-1]) if len(working) > 3 else working
     if case.configs == "most":
-        return tuple(index for index in working if bundle.programs(case.name, index) <= MANY)
+        return tuple(index for index in working if bundle.programs(case.name, index) <= MOST_PROGRAMS)
     if case.configs == "few":
         return tuple(index for index in working if _is_persistent(lab, bundle, case, index))
     return working if case.configs == "all" else ()

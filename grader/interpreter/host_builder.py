@@ -28,12 +28,23 @@ from grader.interpreter.number_formats import (
     encode,
     flushed,
     fused,
+    is_power_of_two,
+    is_whole,
     is_packed,
     remainder,
     sum_in_14_bits,
     to_integer,
 )
-from grader.interpreter.orders import BITS, ELEMENTS, FUSED, approximated, in_another, left_open, tried_in_another_way
+from grader.interpreter.orders import (
+    BITS,
+    ELEMENTS,
+    FUSED,
+    approximated,
+    coarse,
+    in_another,
+    left_open,
+    tried_in_another_way,
+)
 from grader.interpreter.per_program import PerProgram, anywhere
 
 IS_KNOWN = attrgetter("known")
@@ -248,8 +259,9 @@ ELEMENTWISE: dict[str, Callable[..., Any]] = {
     "precise_divf": np.divide, "maximumf": _extreme(np.maximum, np.add), "maxnumf": _extreme(np.fmax, np.add),
     "minimumf": _extreme(np.minimum, lambda x, y: -(-x - y)), "minnumf": _extreme(np.fmin, lambda x, y: -(-x - y)),
     "fneg": np.negative, "approx_divf": approximated(np.divide),
-    "cos": np.cos, "sin": np.sin, "exp": approximated(np.exp), "exp2": lambda x: flushed(np.exp2(x)), "log": approximated(np.log),
-    "log2": np.log2, "floor": np.floor, "ceil": np.ceil, "precise_sqrt": np.sqrt,
+    "cos": coarse(np.cos, 2.0**-20), "sin": coarse(np.sin, 2.0**-20), "exp": approximated(np.exp),
+    "exp2": coarse(lambda x: flushed(np.exp2(x)), exact=is_whole), "log": approximated(np.log),
+    "log2": coarse(np.log2, 2.0**-22, is_power_of_two), "floor": np.floor, "ceil": np.ceil, "precise_sqrt": np.sqrt,
     "sqrt": approximated(lambda x: np.sqrt(flushed(x))), "fma": fused,
     "rsqrt": approximated(lambda x: (1 / np.sqrt(flushed(x))).astype(x.dtype)),
     "minsi": np.minimum, "minui": np.minimum, "maxsi": np.maximum, "maxui": np.maximum,

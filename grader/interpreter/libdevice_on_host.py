@@ -15,8 +15,8 @@ from triton.runtime import interpreter
 from grader.interpreter.control_flow import plain
 from grader.interpreter.faults import unsupported
 from grader.interpreter.host_builder import method
-from grader.interpreter.number_formats import flushed, fused, to_integer
-from grader.interpreter.orders import approximated
+from grader.interpreter.number_formats import flushed, fused, is_power_of_two, is_whole, to_integer
+from grader.interpreter.orders import approximated, coarse
 
 
 def _half_away(x: np.ndarray) -> np.ndarray:
@@ -57,12 +57,14 @@ _power = approximated(lambda exponent, base: np.power(base, exponent))  # exact 
 FLOAT: dict[str, Callable[..., Any]] = {
     "rint": np.rint, "nearbyint": np.rint, "round": _half_away, "trunc": np.trunc, "floor": np.floor,
     "ceil": lambda x: np.ceil(flushed(x)),
-    "abs": np.abs, "fabs": np.abs, "sqrt": np.sqrt, "exp": np.exp, "exp2": np.exp2, "log": np.log, "log2": np.log2,
+    "abs": np.abs, "fabs": np.abs, "sqrt": np.sqrt, "exp": coarse(np.exp), "exp2": coarse(np.exp2, exact=is_whole),
+    "log": coarse(np.log), "log2": coarse(np.log2, exact=is_power_of_two),
     "pow": lambda x, y: _power(y, x), "fmin": np.fmin, "fmax": np.fmax, "min": np.minimum, "max": np.maximum, "copysign": np.copysign,
-    "log10": np.log10, "log1p": np.log1p, "expm1": np.expm1, "sin": np.sin, "cos": np.cos, "tan": np.tan,
+    "log10": coarse(np.log10), "log1p": coarse(np.log1p), "expm1": coarse(np.expm1), "sin": coarse(np.sin), "cos": coarse(np.cos),
+    "tan": coarse(np.tan),
     "cbrt": approximated(np.cbrt), "hypot": approximated(np.hypot), "fast_expf": approximated(np.exp), "fast_logf": approximated(np.log),
     "fmod": np.fmod, "sqrt_rn": np.sqrt,
-    "tanh": np.tanh, "rsqrt": approximated(lambda x: (1 / np.sqrt(x)).astype(x.dtype)), "fma": fused, "fma_rn": fused,
+    "tanh": coarse(np.tanh), "rsqrt": approximated(lambda x: (1 / np.sqrt(x)).astype(x.dtype)), "fma": fused, "fma_rn": fused,
     "div_rn": np.divide, "mul_rn": np.multiply, "add_rn": np.add, "sub_rn": np.subtract, "fdiv_rn": np.divide,
     "saturatef": _saturated,
     "fast_dividef": approximated(_divided_fast), "rcp_rn": lambda x: (1 / x).astype(x.dtype),

@@ -152,6 +152,16 @@ def flushed(x: np.ndarray) -> np.ndarray:
     return np.where(np.abs(x) < np.finfo(np.float32).tiny, np.copysign(x.dtype.type(0), x), x)
 
 
+def is_whole(x: np.ndarray) -> np.ndarray:
+    """Which numbers are whole."""
+    return x == np.rint(x)
+
+
+def is_power_of_two(x: np.ndarray) -> np.ndarray:
+    """Which fp32 numbers are powers of two, or none that has a logarithm."""
+    return (x.astype(np.float32, copy=False).view(np.uint32) & np.uint32(0x7FFFFF) == 0) | (x <= 0)
+
+
 def remainder(x: np.ndarray, y: np.ndarray) -> np.ndarray:
     """x % y of floats as it is compiled, with the quotient as it is rounded: of many times y only some digits are left."""
     x, y = (one.astype(np.float32) if one.dtype == np.float16 else one for one in (x, y))

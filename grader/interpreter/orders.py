@@ -82,11 +82,34 @@ def approximated(function: Callable[..., Any]) -> Callable[..., Any]:
             ratio = ratio & (number == np.rint(number))
             few = few & (number.astype(np.float32, copy=False).view(np.uint32) & np.uint32(0xFFFF) == 0)
         ratio = ratio | (rounded & (whole | few | (result == 0)).all())
-        if not anywhere(ratio) or not left_open(LAST_BIT):
-            return result
-        return np.where(ratio, _off_in_the_last_bit(np.where(whole, nearest, result)), result)
+        other = anywhere(ratio) and left_open(LAST_BIT)
+        off = _off_in_the_last_bit(np.where(whole, nearest, result)) if other else result
+        return np.where(ratio, off, np.where(rounded, _last_bit_flipped(result), result))
 
     return operation
+
+
+def coarse(
+    function: Callable[..., Any], near: float = 0.0, exact: Callable[[Any], Any] = lambda x: x == 0
+) -> Callable[..., Any]:
+    """A sine, logarithm or the like, of which a GPU knows fewer digits: in fp32 left open, but where `exact` says so of the operand.
+    near: how far off it may be beside its own rounding."""
+
+    def operation(x: Any) -> Any:
+        result = function(x)
+        if result.dtype != np.float32 or not anywhere(~exact(x)) or not left_open(LAST_BIT):
+            return result
+        sign = np.float32(1) - np.float32(2) * (x.view(np.uint32) * np.uint32(2654435761) >> np.uint32(31)).astype(
+            np.float32
+        )
+        return np.where(exact(x), result, result + sign * (np.float32(near) + np.abs(result) * np.float32(2**-22)))
+
+    return operation
+
+
+def _last_bit_flipped(values: Any) -> Any:
+    """fp32: a neighbour of each number."""
+    return (values.view(np.uint32) ^ np.uint32(1)).view(np.float32)
 
 
 def _off_in_the_last_bit(values: Any) -> Any:

@@ -127,7 +127,7 @@ LEFT_OPEN = {
     "associative, and find the index of a maximum with tie_break_left=True",
     "bits": "Y is right only if products of fp8 values are summed exactly, and a Hopper GPU accumulates them with only about 14 bits; "
     "multiply int8 or fp16, or add each tile's product to a sum of your own, without acc=",
-    "last bit": "Y depends on the last bit of a quotient, root or power of whole numbers, which a GPU only approximates in fp32; divide "
+    "last bit": "Y depends on the last bit of a quotient, root, power or sine, which a GPU only approximates in fp32; divide "
     "whole numbers by // and %, round up by tl.cdiv",
     "fused": "Y depends on what is left where products cancel, and a GPU adds a product without rounding it first; subtract before you "
     "multiply",

@@ -9,7 +9,7 @@ from typing import Protocol
 from grader.judging.checking import Finding, References, check, order_left_open, reject_undefined
 from grader.judging.judged import Judged, Reasons
 from grader.judging.memory_sentences import sentences
-from grader.judging.remarks import open_loads, remarks, undefined
+from grader.judging.remarks import open_loads, remarks, seen_when_timed, undefined
 from grader.judging.rubric import Rubric, Tiers
 from grader.judging.scoring import score
 from grader.judging.slice_sums import Added, added
@@ -104,6 +104,8 @@ def judge(
     )
     said = remarks(source, bundle, launched.watched_in_public, lab.output)
     said += _by_luck(launched, reinterpret) if right else ()
+    if launched.samples is None:
+        said += seen_when_timed(lab, bundle, launched.watched_in_public)
     graded = score(lab, judged, terms.rubric, terms.tiers)
     return replace(graded, source=source, defects=found.defects, remarks=said, walk=found.walk)
 

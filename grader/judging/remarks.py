@@ -6,6 +6,7 @@ import ast
 from collections.abc import Sequence
 
 from grader.judging.access_text import is_masked
+from grader.labs import Lab
 from grader.model import KernelBundle, KernelSource, Outcome
 from grader.parsing import function_named, nodes, parse
 
@@ -26,6 +27,26 @@ def remarks(source: KernelSource, bundle: KernelBundle, outcomes: Sequence[Outco
         f"{source.locate(decorator.lineno)}: no points lost, but outside the grader the first result for each size is wrong: Triton tries "
         f'every config on the same Y, and {which} to it in every trial; give triton.autotune reset_to_zero=["{output}"]',
     )
+
+
+def seen_when_timed(lab: Lab, bundle: KernelBundle, outcomes: Sequence[Outcome]) -> tuple[str, ...]:
+    """The first value that a heuristic gives a config in a timed case alone. outcomes: of the cases, which say nothing of such a launch."""
+    ran = {
+        (one.config, value)
+        for one in outcomes
+        if one.status == "ran"
+        for value in bundle.launches[one.case, one.config].folded
+    }
+    contract = {parameter.name for parameter in lab.parameters}
+    timed = {case.name for case in lab.speed_cases if not case.hidden}
+    for (case, config), launch in bundle.launches.items():
+        for name, value in launch.folded if case in timed and config in {index for index, _ in ran} else ():
+            if name not in contract and (config, (name, value)) not in ran:
+                return (
+                    f"not seen here: a heuristic gives config {config} {name[:80]} = {str(value)[:40]} in {case}, and in none of the cases that it ran "
+                    "with; whether Y is right then is checked where it is timed, on a GPU",
+                )
+    return ()
 
 
 def _zeroed(source: KernelSource) -> bool:

@@ -6,9 +6,12 @@ import ast
 import json
 import re
 import warnings
+from bisect import bisect_right
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
+from functools import cached_property
+from operator import itemgetter
 from pathlib import Path
 from symtable import symtable
 from types import MappingProxyType
@@ -58,10 +61,18 @@ class Cell:
         """The same of a line whose statement defines `name`; of one that defines none, the cell's function or its first line of text."""
         if self.steps is None:
             return SourceLine(self.place, line)
-        name = (
-            name or _function_near(self.source, line) or self.source.strip().split("\n")[0].replace("`", "")[:MAX_NAME]
-        )
+        if not name:
+            above = bisect_right(self._names, line, key=itemgetter(0))
+            name = self._names[max(0, above - 1)][1]
         return SourceLine(self.place, line, name, self.steps.get(name, 0))
+
+    @cached_property
+    def _names(self) -> list[tuple[int, str]]:
+        """Where a function or class begins, and its name; of a cell without one its first line of text."""
+        found = [
+            (at, match[1]) for at, text in enumerate(self.source.split("\n"), 1) if (match := DEFINITION.match(text))
+        ]
+        return found or [(1, self.source.strip().split("\n")[0].replace("`", "")[:MAX_NAME])]
 
 
 DEFINITION = re.compile(r"(?:def|class)\s+(\w+)")
@@ -79,13 +90,6 @@ def _defined_at(cell: Cell, line: int) -> str:
     """The name that the top-level statement at a line defines; "" where it defines none, and in text that is no Python."""
     body = cell.tree.body if cell.tree is not None else ()
     return next((defined(node) for node in body if line <= (node.end_lineno or 0)), "")
-
-
-def _function_near(source: str, line: int) -> str:
-    """The last function or class of a text that is defined above a line, else the first one."""
-    found = [(at, match[1]) for at, text in enumerate(source.split("\n"), 1) if (match := DEFINITION.match(text))]
-    above = [name for at, name in found if at <= line]
-    return above[-1] if above else found[0][1] if found else ""
 
 
 class Allowance:

@@ -8,7 +8,7 @@ import importlib
 import symtable
 import warnings
 from collections.abc import Callable, Collection, Container, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache
 
 from grader.model import SourceLine
@@ -232,7 +232,8 @@ def module_text(selected: list[Statement]) -> tuple[str, tuple[SourceLine, ...]]
             sources[cell.place] = cell.source.encode().split(b"\n")
         text = [statement.text] if statement.text else _text(statement, sources[cell.place])
         lines += text
-        places += [cell.called(statement.first_line + offset, defined(statement.node)) for offset in range(len(text))]
+        first = cell.called(statement.first_line, defined(statement.node))
+        places += [replace(first, line=first.line + offset) for offset in range(len(text))]
     return "\n".join(lines) + "\n", tuple(places)
 
 

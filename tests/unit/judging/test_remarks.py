@@ -6,9 +6,9 @@ import re
 
 import pytest
 
-from grader.judging.remarks import remarks
+from grader.judging.remarks import remarks, seen_when_timed
 from grader.labs import get_lab
-from grader.model import Config, GeneratedModule, KernelBundle, Outcome
+from grader.model import Config, GeneratedModule, KernelBundle, Launch, Outcome
 from tests.submissions import TESTS, graded, source_of, style_file
 
 STYLE = style_file("w4a16_split_k").read_text(encoding="utf-8")
@@ -57,6 +57,24 @@ def test_where_nothing_is_tried_or_added_nothing_is_said():
     assert said(STYLE.replace(RESET, ""), configs=1) == ()
     assert said(STYLE.replace(RESET, ""), additions=0) == ()
     assert said(STYLE.replace(RESET, ""), additions=None) == ()
+
+
+@pytest.mark.parametrize(
+    ("in_cases", "when_timed", "told"),
+    [
+        ({"one_tile": 1, "k_tail": 2}, {"speed_m16": 1, "speed_m512": 2}, ""),
+        ({"one_tile": 1, "k_tail": 1}, {"speed_m16": 1, "speed_m512": 2}, "config 0 SPLIT = 2 in speed_m512"),
+        ({"one_tile": 8, "k_tail": 9}, {"speed_m16": 7, "speed_m512": 8}, "config 0 SPLIT = 7 in speed_m16"),
+        ({}, {"speed_m16": 1}, ""),  # nothing ran at all, which is told otherwise
+    ],
+)
+def test_what_a_heuristic_gives_timed_cases_alone_is_told(in_cases, when_timed, told):
+    lab = get_lab("w4a16")
+    launches = {(case, 0): Launch((1, 1, 1), (), (), (("M", 1), ("SPLIT", value))) for case, value in (in_cases | when_timed).items()}
+    bundle = KernelBundle(lab.id, (Config(0, {}, 4, 1),), launches, {}, GeneratedModule("", lab.kernel, ()))
+    said = seen_when_timed(lab, bundle, [Outcome(case, 0, "ran") for case in in_cases])
+    assert len(said) == bool(told)
+    assert all(f"not seen here: a heuristic gives {told}" in sentence for sentence in said)
 
 
 STUDENT = (TESTS / "styles" / "w4a16_plain.py").read_text(encoding="utf-8")
