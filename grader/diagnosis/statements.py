@@ -3,6 +3,10 @@
 from __future__ import annotations
 
 import ast
+import math
+import operator
+from collections import Counter
+from collections.abc import Mapping
 from functools import lru_cache
 from itertools import product
 from typing import Any
@@ -13,6 +17,8 @@ from grader.parsing import parse
 Loop = ast.For | ast.While
 Around = Loop | ast.If
 Assigns = ast.Assign | ast.AugAssign | ast.AnnAssign
+OPERATORS = {ast.Add: operator.add, ast.Sub: operator.sub, ast.Mult: operator.mul}
+"""What constants are made with."""
 
 
 @lru_cache(16)
@@ -35,6 +41,54 @@ def line_in_block_pointer(text: str, line: CalledLine, name: str, place: int) ->
             found.caller = line.caller
             return found
     return line
+
+
+def line_of_constant(text: str, line: CalledLine, number: float, known: Mapping[str, int]) -> CalledLine | None:
+    """Where the one name in a line, and in no other, that stands for this number is given it, and that once, in the line's function or the
+    module; None where none is. known: numbers of names that are given from outside."""
+    given, inside = _given_once(text), [one for one in all_of(text, ast.FunctionDef) if one.lineno <= line <= last_line(one)]
+    scope = inside[-1].name if inside else ""
+
+    def place(name: str) -> tuple[int, ast.expr] | None:
+        return given[scope, name] if (scope, name) in given else given.get(("", name))
+
+    def value(of: ast.expr, deep: int = 8) -> float:
+        if isinstance(of, ast.Constant) and isinstance(of.value, int | float):
+            return float(of.value)
+        if isinstance(of, ast.Name) and deep:
+            at = place(of.id)
+            return value(at[1], deep - 1) if at else known.get(of.id, math.nan)
+        if isinstance(of, ast.UnaryOp) and isinstance(of.op, ast.USub):
+            return -value(of.operand, deep)
+        if isinstance(of, ast.BinOp) and type(of.op) in OPERATORS:
+            return OPERATORS[type(of.op)](value(of.left, deep), value(of.right, deep))
+        return value(of.args[0], deep) if isinstance(of, ast.Call) and ast.unparse(of.func).endswith("constexpr") else math.nan
+
+    used = {(one.id, one.lineno) for one in all_of(text, ast.Name) if isinstance(one.ctx, ast.Load)}
+    often = Counter(name for name, _ in used)
+    names = {name for name, at in used if at == line and often[name] == 1}
+    found = {at[0] for at in map(place, names) if at and at[0] != line and value(at[1]) == number}
+    local = all(one.lineno <= at <= last_line(one) for one in inside[-1:] for at in found)
+    return CalledLine.of(found.pop(), line.caller if local else None) if len(found) == 1 else None
+
+
+@lru_cache(16)
+def _given_once(text: str) -> dict[tuple[str, str], tuple[int, ast.expr] | None]:
+    """By a function's name, "" for the module, and a name that it assigns or is given: the line and what is assigned, if that is one place."""
+    often, found = Counter[tuple[str, str]](), dict[tuple[str, str], tuple[int, ast.expr]]()
+
+    def visit(node: ast.AST, scope: str) -> None:
+        if isinstance(node, ast.arg) or (isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store)):
+            often[scope, node.arg if isinstance(node, ast.arg) else node.id] += 1
+        if isinstance(node, ast.Assign | ast.AnnAssign) and node.value is not None:
+            target, given = node.targets[0] if isinstance(node, ast.Assign) else node.target, node.value
+            both = (target.elts, given.elts) if isinstance(target, ast.Tuple) and isinstance(given, ast.Tuple) else ([target], [given])
+            found.update({(scope, name.id): (name.lineno, what) for name, what in zip(*both, strict=False) if isinstance(name, ast.Name)})
+        for child in ast.iter_child_nodes(node):
+            visit(child, node.name if isinstance(node, ast.FunctionDef) else scope)
+
+    visit(parse(text), "")
+    return {key: found.get(key) if times == 1 else None for key, times in often.items()}
 
 
 def axes_asked_for(text: str) -> set[int | None]:

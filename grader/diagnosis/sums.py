@@ -175,7 +175,17 @@ def check_sums(run: Run, products: Products, offset: float) -> list[Observation]
         made_of = f", made of {' and '.join(names)} alone" if names and run.lab.output not in addend.sources else ""
         text = f"{products.element(e)} includes {what}{made_of}"
         expected = "products of X and W alone"
+        line = addend.line
         if of_left:
+            times = offset * addend.values / lacking
+            whole = np.allclose(times, np.rint(times[e]), atol=1e-2)  # so that the sum itself is right
+            line = line if whole else _line_of_sum(run, addend.node) or line
             expected = f"{plain(float(lacking[e]))}, which cancels the {plain(offset)} by which each weight is too large in the product"
-        found.append(products.seen("sum", "added", addend.line, text, expected))
+        found.append(products.seen("sum", "added", line, text, expected))
     return found[:1]
+
+
+def _line_of_sum(run: Run, number: int) -> int | None:
+    """Where what is added was last summed up."""
+    sums = (node.line for node in reversed(behind(run, number)) if node.op in ("reduce", "fadd", "dot"))
+    return next(sums, None)
