@@ -71,7 +71,9 @@ class _Generator:
         tree = parse(source.module)
         self.functions = {_first_line(node): node for node in nodes(tree, ast.FunctionDef)}
         self.written = _written_constants(tree)
-        bound = (part for node in tree.body if isinstance(node, ast.Assign | ast.AnnAssign) for part in nodes(node, ast.Name))
+        bound = (
+            part for node in tree.body if isinstance(node, ast.Assign | ast.AnnAssign) for part in nodes(node, ast.Name)
+        )
         self.bound = {part.id: part.lineno for part in bound if isinstance(part.ctx, ast.Store)}
 
     def made(self) -> GeneratedModule:

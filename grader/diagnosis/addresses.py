@@ -308,7 +308,7 @@ def check_k(run: Run, products: Products) -> list[Observation]:
     stray = [walk for walk in walks if not goes_through(run, products, walk.side)]
     if (indexed := check_index(run, products)) and (stray != walks[1:] or indexed[0].aspect == "element"):
         return indexed
-    if all(walk.regular for walk in walks) and (apart := _step_apart(walks)):
+    if all(walk.regular for walk in walks) and (apart := _step_apart(walks, stray)):
         return [apart]
     e, p = first_of(products, wrong)
     irregular = [walk for walk in walks if not walk.regular]
@@ -329,19 +329,19 @@ def check_k(run: Run, products: Products) -> list[Observation]:
     return [products.seen("k", "meet", line, text, "the same k in both operands", p=p)]
 
 
-def _step_apart(walks: list[_Walk]) -> Observation | None:
-    """Operands that both walk in whole tiles, and not in the same: which of them is right is not known."""
+def _step_apart(walks: list[_Walk], stray: list[_Walk]) -> Observation | None:
+    """Operands that both walk in whole tiles, and not in the same: which of them is right is not known unless one alone is astray."""
     steps = [0 if walk.found is None else walk.found.step // walk.strides[1] * walk.side.operand.unit for walk in walks]
-    behind = walks[steps.index(min(steps))]
-    access = load_of(behind.run, behind.side, 0)
-    if steps[0] == steps[1] or behind.found is None or access is None:
+    which = walks.index(stray[0]) if len(stray) == 1 else steps.index(min(steps))
+    blamed, own, other = walks[which], steps[which], steps[1 - which]
+    access = load_of(blamed.run, blamed.side, 0)
+    if own == other or blamed.found is None or access is None:
         return None
-    first, then = (span(behind.covered(i)) for i in (0, 1))
-    unit, other = behind.side.operand.unit, walks[walks[0] is behind].side.operand.letter
-    text = f"k of {behind.side.operand.letter} advances by {{0}} from one iteration to the next ({first}, then {then})"
-    text += f", and k of {other} by {max(steps)}"
-    line = behind.line_of_step(max(steps) // unit * behind.strides[1]) or access.line
-    return behind.observation("k", "step", line, text, "the same for both", min(steps))
+    first, then = (span(blamed.covered(i)) for i in (0, 1))
+    text = f"k of {blamed.side.operand.letter} advances by {{0}} from one iteration to the next ({first}, then {then})"
+    text += f", and k of {walks[1 - which].side.operand.letter} by {other}"
+    line = blamed.line_of_step(other // blamed.side.operand.unit * blamed.strides[1]) or access.line
+    return replace(blamed.observation("k", "step", line, text, "the same for both", own), aspect="step")
 
 
 def check_steps(run: Run, products: Products) -> list[Observation]:

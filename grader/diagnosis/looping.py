@@ -226,5 +226,7 @@ def right_end(run: Run, products: Products, wrong: Array, e: int) -> set[int]:
     needed = np.unique(products.when[live & ~wrong])
     if found is None or not found.by or not np.isin(products.when[live], needed).all():
         return set()
-    own, at_k = (-((number_of(run, found.start) - end) // found.by) for end in (number_of(run, found.end), run.sizes[2]))
+    own, at_k = (
+        -((number_of(run, found.start) - end) // found.by) for end in (number_of(run, found.end), run.sizes[2])
+    )
     return set() if own == at_k else {node.number for node in behind(run, found.end)}

@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 import math
 import operator
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Mapping
 from functools import lru_cache
 from itertools import product
@@ -46,7 +46,10 @@ def line_in_block_pointer(text: str, line: CalledLine, name: str, place: int) ->
 def line_of_constant(text: str, line: CalledLine, number: float, known: Mapping[str, int]) -> CalledLine | None:
     """Where the one name in a line, and in no other, that stands for this number is given it, and that once, in the line's function or the
     module; None where none is. known: numbers of names that are given from outside."""
-    given, inside = _given_once(text), [one for one in all_of(text, ast.FunctionDef) if one.lineno <= line <= last_line(one)]
+    given, inside = (
+        _given_once(text),
+        [one for one in all_of(text, ast.FunctionDef) if one.lineno <= line <= last_line(one)],
+    )
     scope = inside[-1].name if inside else ""
 
     def place(name: str) -> tuple[int, ast.expr] | None:
@@ -62,14 +65,30 @@ def line_of_constant(text: str, line: CalledLine, number: float, known: Mapping[
             return -value(of.operand, deep)
         if isinstance(of, ast.BinOp) and type(of.op) in OPERATORS:
             return OPERATORS[type(of.op)](value(of.left, deep), value(of.right, deep))
-        return value(of.args[0], deep) if isinstance(of, ast.Call) and ast.unparse(of.func).endswith("constexpr") else math.nan
+        return (
+            value(of.args[0], deep)
+            if isinstance(of, ast.Call) and ast.unparse(of.func).endswith("constexpr")
+            else math.nan
+        )
 
-    used = {(one.id, one.lineno) for one in all_of(text, ast.Name) if isinstance(one.ctx, ast.Load)}
-    often = Counter(name for name, _ in used)
-    names = {name for name, at in used if at == line and often[name] == 1}
-    found = {at[0] for at in map(place, names) if at and at[0] != line and value(at[1]) == number}
+    found = {
+        at[0] for at in map(place, _used_once(text).get(line, ())) if at and at[0] != line and value(at[1]) == number
+    }
     local = all(one.lineno <= at <= last_line(one) for one in inside[-1:] for at in found)
     return CalledLine.of(found.pop(), line.caller if local else None) if len(found) == 1 else None
+
+
+@lru_cache(16)
+def _used_once(text: str) -> dict[int, set[str]]:
+    """For each line, the names that are used there and in no other."""
+    lines, found = defaultdict[str, set[int]](set), defaultdict[int, set[str]](set)
+    for one in all_of(text, ast.Name):
+        if isinstance(one.ctx, ast.Load):
+            lines[one.id].add(one.lineno)
+    for name, used in lines.items():
+        if len(used) == 1:
+            found[next(iter(used))].add(name)
+    return found
 
 
 @lru_cache(16)
@@ -82,8 +101,18 @@ def _given_once(text: str) -> dict[tuple[str, str], tuple[int, ast.expr] | None]
             often[scope, node.arg if isinstance(node, ast.arg) else node.id] += 1
         if isinstance(node, ast.Assign | ast.AnnAssign) and node.value is not None:
             target, given = node.targets[0] if isinstance(node, ast.Assign) else node.target, node.value
-            both = (target.elts, given.elts) if isinstance(target, ast.Tuple) and isinstance(given, ast.Tuple) else ([target], [given])
-            found.update({(scope, name.id): (name.lineno, what) for name, what in zip(*both, strict=False) if isinstance(name, ast.Name)})
+            both = (
+                (target.elts, given.elts)
+                if isinstance(target, ast.Tuple) and isinstance(given, ast.Tuple)
+                else ([target], [given])
+            )
+            found.update(
+                {
+                    (scope, name.id): (name.lineno, what)
+                    for name, what in zip(*both, strict=False)
+                    if isinstance(name, ast.Name)
+                }
+            )
         for child in ast.iter_child_nodes(node):
             visit(child, node.name if isinstance(node, ast.FunctionDef) else scope)
 
