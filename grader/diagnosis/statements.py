@@ -19,6 +19,8 @@ Around = Loop | ast.If
 Assigns = ast.Assign | ast.AugAssign | ast.AnnAssign
 OPERATORS = {ast.Add: operator.add, ast.Sub: operator.sub, ast.Mult: operator.mul}
 """What constants are made with."""
+MAX_DEPTH = 16
+"""Of the expression that gives one."""
 
 
 @lru_cache(16)
@@ -46,35 +48,29 @@ def line_in_block_pointer(text: str, line: CalledLine, name: str, place: int) ->
 def line_of_constant(text: str, line: CalledLine, number: float, known: Mapping[str, int]) -> CalledLine | None:
     """Where the one name in a line, and in no other, that stands for this number is given it, and that once, in the line's function or the
     module; None where none is. known: numbers of names that are given from outside."""
-    given, inside = (
-        _given_once(text),
-        [one for one in all_of(text, ast.FunctionDef) if one.lineno <= line <= last_line(one)],
-    )
-    scope = inside[-1].name if inside else ""
+    inside = next((one for one in all_of(text, ast.FunctionDef) if one.lineno <= line <= last_line(one)), None)
+    given, scope = _given_once(text), inside.name if inside else ""
 
     def place(name: str) -> tuple[int, ast.expr] | None:
         return given[scope, name] if (scope, name) in given else given.get(("", name))
 
-    def value(of: ast.expr, deep: int = 8) -> float:
-        if isinstance(of, ast.Constant) and isinstance(of.value, int | float):
-            return float(of.value)
-        if isinstance(of, ast.Name) and deep:
-            at = place(of.id)
-            return value(at[1], deep - 1) if at else known.get(of.id, math.nan)
-        if isinstance(of, ast.UnaryOp) and isinstance(of.op, ast.USub):
-            return -value(of.operand, deep)
-        if isinstance(of, ast.BinOp) and type(of.op) in OPERATORS:
-            return OPERATORS[type(of.op)](value(of.left, deep), value(of.right, deep))
-        return (
-            value(of.args[0], deep)
-            if isinstance(of, ast.Call) and ast.unparse(of.func).endswith("constexpr")
-            else math.nan
-        )
+    def value(of: ast.expr, deep: int = MAX_DEPTH) -> float:
+        match of:
+            case ast.Constant(value=int() | float() as written):
+                return written
+            case ast.Name(id=name) if deep:
+                return value(at[1], deep - 1) if (at := place(name)) else known.get(name, math.nan)
+            case ast.UnaryOp(op=ast.USub(), operand=one) if deep:
+                return -value(one, deep - 1)
+            case ast.BinOp(left=one, op=op, right=other) if deep and type(op) in OPERATORS:
+                return OPERATORS[type(op)](value(one, deep - 1), value(other, deep - 1))
+            case ast.Call(func=func, args=[one]) if deep and ast.unparse(func).endswith("constexpr"):
+                return value(one, deep - 1)
+        return math.nan
 
-    found = {
-        at[0] for at in map(place, _used_once(text).get(line, ())) if at and at[0] != line and value(at[1]) == number
-    }
-    local = all(one.lineno <= at <= last_line(one) for one in inside[-1:] for at in found)
+    places = (at for at in map(place, _used_once(text).get(line, ())) if at and at[0] != line)
+    found = {at for at, what in places if value(what) == number}
+    local = inside is not None and all(at >= inside.lineno for at in found)
     return CalledLine.of(found.pop(), line.caller if local else None) if len(found) == 1 else None
 
 
@@ -93,30 +89,17 @@ def _used_once(text: str) -> dict[int, set[str]]:
 
 @lru_cache(16)
 def _given_once(text: str) -> dict[tuple[str, str], tuple[int, ast.expr] | None]:
-    """By a function's name, "" for the module, and a name that it assigns or is given: the line and what is assigned, if that is one place."""
+    """By a function's name, "" for the module, and a name that it is given or assigns: where, and what, if that is once."""
     often, found = Counter[tuple[str, str]](), dict[tuple[str, str], tuple[int, ast.expr]]()
-
-    def visit(node: ast.AST, scope: str) -> None:
-        if isinstance(node, ast.arg) or (isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store)):
-            often[scope, node.arg if isinstance(node, ast.arg) else node.id] += 1
-        if isinstance(node, ast.Assign | ast.AnnAssign) and node.value is not None:
-            target, given = node.targets[0] if isinstance(node, ast.Assign) else node.target, node.value
-            both = (
-                (target.elts, given.elts)
-                if isinstance(target, ast.Tuple) and isinstance(given, ast.Tuple)
-                else ([target], [given])
-            )
-            found.update(
-                {
-                    (scope, name.id): (name.lineno, what)
-                    for name, what in zip(*both, strict=False)
-                    if isinstance(name, ast.Name)
-                }
-            )
-        for child in ast.iter_child_nodes(node):
-            visit(child, node.name if isinstance(node, ast.FunctionDef) else scope)
-
-    visit(parse(text), "")
+    for part in parse(text).body:
+        scope = part.name if isinstance(part, ast.FunctionDef) else ""
+        for node in ast.walk(part):
+            if isinstance(node, ast.arg) or (isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store)):
+                often[scope, node.arg if isinstance(node, ast.arg) else node.id] += 1
+            elif isinstance(node, ast.Assign | ast.AnnAssign) and node.value is not None:
+                target = node.targets[0] if isinstance(node, ast.Assign) else node.target
+                for name, what in zip(*(getattr(one, "elts", [one]) for one in (target, node.value)), strict=False):
+                    found[scope, getattr(name, "id", "")] = name.lineno, what
     return {key: found.get(key) if times == 1 else None for key, times in often.items()}
 
 

@@ -320,7 +320,7 @@ def test_what_a_sum_of_x_makes_up_for_is_measured_where_the_numbers_of_w_are_wro
     """Nibbles that are raised by 8, which sums of X take off again, and are wrong besides: the sums are not to blame."""
     found, _ = written_blind(name, "all_tails")
     assert found[0].expected == "2"
-    assert not any("made of x alone" in one.found for one in found)
+    assert not any("computed from x alone" in one.found for one in found)
 
 
 def test_a_k_that_is_met_twice_has_one_wrong_scale_for_that_reason(tmp_path):
