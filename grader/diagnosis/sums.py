@@ -44,7 +44,8 @@ def check_reset(run: Run, products: Products, stores: Sequence[Node]) -> list[Ob
     lost = dropped(run, products, stores)
     if lost and lost[0].number > products.store.number:
         made = len(lost) + len({term.node for term in products.flow.terms})
-        text = f"{len(lost)} of {made} multiplications of X and W {'is' if len(lost) == 1 else 'are'} made after {products.element(0)} is stored"
+        text = f"{len(lost)} of {made} multiplications of X and W {'is' if len(lost) == 1 else 'are'} made after "
+        text += f"{products.element(0)} is stored"
         line = _stored_at(run, products.store, lost[0].number)
         found.append(products.seen("sum", "stored early", line, text, EARLY))
     elif lost:
@@ -104,7 +105,8 @@ def _of_another(
     element, what = products.element(at[0]), f"X[{row}, {k}] * W[{column}, {products.right.k[at]}] in it, which"
     lost = [] if mine else dropped(run, products, [home, products.store])
     if node in there and lost:
-        text = f"the sum for {element} is that of Y[{row}, {column}], and {len(lost)} multiplication{' reaches' if len(lost) == 1 else 's reach'} no store"
+        text = f"the sum for {element} is that of Y[{row}, {column}], and {len(lost)} "
+        text += "multiplication reaches no store" if len(lost) == 1 else "multiplications reach no store"
         return products.seen("sum", "other sum", products.store.line, text, "each sum stored once")
     if node in there and all(home.number < made for made in mine):
         text = f"the sum for {element} still has {what} the program stored to Y[{row}, {column}] before"
