@@ -1,7 +1,8 @@
 """What is said of every wrong kernel of the corpus, and of right ones: `python -m tests.explain_table`, or `make explain-table`.
 
 Each kernel is graded as a student's on a CPU, in a process that ends with it where it takes too long; what is said is compared with what
-the corpus expects, and summed up in a table. Two runs are put side by side by `--compare`.
+the corpus expects, and summed up in a table. Two runs are put side by side by `--compare`. `--capture` also keeps what each diagnosis was
+made from, and `--replay` makes the table of a changed diagnosis from that, in half a second a kernel.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ import sys
 import tempfile
 import time
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor, as_completed
 from dataclasses import asdict, replace
 from multiprocessing.connection import Connection
@@ -43,6 +44,7 @@ from grader.reporting.document import document
 from grader.running.cpu import InterpretOptions, interpret
 from grader.sandbox import prewarm
 from tests.explained_kernels import RIGHT, Kernel, blind_kernels, right_kernels, wrong_kernels
+from tests.recorded_failures import capture, load
 
 SECONDS = 180.0
 """So long a kernel may take; a right one takes five."""
@@ -103,22 +105,38 @@ def judged(kernel: Kernel, found: dict[str, Any]) -> dict[str, Any]:
     texts = dict.fromkeys(test["diagnosis"] for test in failed if test.get("diagnosis"))
     if kernel.kind == RIGHT:
         texts |= dict.fromkeys(test["message"] for test in failed)
-    said = [sentence for text in texts for sentence in text.split("\n")]
     memory = [test["message"] for test in failed if test["kind"] == "memory"]
-    claimed = list(dict.fromkeys(name for test in failed for name in _claimed(test["metrics"])))
+    mistakes = [name for test in failed for name in test["metrics"].get("mistakes", ())]
+    record = {
+        "status": found["status"], "failed": [test["name"] for test in failed], "memory": memory, "cpu": found.get("cpu"),
+        "seconds": found.get("seconds"), "message": found.get("message") or "", "defects": found.get("defects", []),
+    }  # fmt: skip
+    return record | _said(kernel, texts, mistakes, memory)
+
+
+def _said(kernel: Kernel, texts: Iterable[str], mistakes: Iterable[str], memory: Sequence[str]) -> dict[str, Any]:
+    """What a record has of a kernel and of sentences. mistakes: what these are counted as: "column: aspect" was observed, and names
+    nothing."""
+    said = [sentence for text in texts for sentence in text.split("\n")]
+    claimed = list(dict.fromkeys(name for name in mistakes if ":" not in name))
     lines = [[int(number) for number in re.findall(r"\bline (\d+)", sentence)] for sentence in said]
     first = next((numbers[0] for numbers in lines[:1] if numbers), None)
-    return {
-        **{key: value for key, value in asdict(kernel).items() if key not in ("source", "suffix")},
-        "status": found["status"], "failed": [test["name"] for test in failed], "said": said, "memory": memory, "claimed": claimed,
-        "lines": lines, "cpu": found.get("cpu"), "seconds": found.get("seconds"), "message": found.get("message") or "",
-        "defects": found.get("defects", []), "verdict": verdict(kernel, said, claimed, memory, lines), "off": _off(first, kernel.edited),
-    }
+    known = {key: value for key, value in asdict(kernel).items() if key not in ("source", "suffix")}
+    judged = verdict(kernel, said, claimed, memory, lines)
+    return {**known, "said": said, "claimed": claimed, "lines": lines, "verdict": judged, "off": _off(first, kernel.edited)}
 
 
-def _claimed(metrics: dict[str, Any]) -> Sequence[str]:
-    """The names of the catalogue; what is counted as "column: aspect" was observed, and names nothing."""
-    return [name for name in metrics.get("mistakes", ()) if ":" not in name]
+def replayed(kernel: Kernel, path: Path) -> dict[str, Any]:
+    """The record of a kernel that was captured, with what is said of it now. cpu: seconds of the diagnosis alone."""
+    record, failure = load(path)
+    if not failure.lab:
+        return record | {"of": kernel.of}
+    started = time.process_time()
+    found = failure.again(SEED)
+    answers = [one for one in found.diagnoses if one is not None]
+    texts, mistakes = dict.fromkeys(one.sentences for one in answers), [name for one in answers for name in one.mistakes]
+    record |= {"cpu": round(time.process_time() - started, 2), "defects": list(found.defects)}
+    return record | _said(kernel, texts, mistakes, record["memory"])
 
 
 def verdict(
@@ -146,16 +164,24 @@ def _off(line: int | None, edits: Sequence[int] | None) -> int | None:
 
 
 def work(pipe: Connection) -> None:
-    """Grades what comes through the pipe, one kernel after the other, with sandboxes that stay warm."""
+    """Grades what comes through the pipe, one kernel after the other, with sandboxes that stay warm; or what was captured of it."""
     torch.set_num_threads(1)
     prewarm()
-    while (kernel := pipe.recv()) is not None:
+    while (asked := pipe.recv()) is not None:
+        kernel, captured, fresh = asked
         try:
-            found = graded(kernel)
+            record = _worked(kernel, captured, fresh=fresh)
         except Exception as error:  # a defect of the grader is a row of the table
             message = f"{type(error).__name__}: {error}"
-            found = {"status": "defect", "tests": [], "message": message, "defects": [message]}
-        pipe.send(judged(kernel, found))
+            record = judged(kernel, {"status": "defect", "tests": [], "message": message, "defects": [message]})
+        pipe.send(record)
+
+
+def _worked(kernel: Kernel, captured: Path | None, *, fresh: bool) -> dict[str, Any]:
+    """A kernel's record. captured: the file of what its diagnosis is made from; fresh: to be written."""
+    if captured is None:
+        return judged(kernel, graded(kernel))
+    return capture(captured, lambda: judged(kernel, graded(kernel))) if fresh else replayed(kernel, captured)
 
 
 class Worker:
@@ -164,17 +190,17 @@ class Worker:
     def __init__(self) -> None:
         self._process: multiprocessing.process.BaseProcess | None = None
 
-    def ask(self, kernel: Kernel) -> dict[str, Any]:
-        fresh = self._process is None
-        if fresh:
+    def ask(self, kernel: Kernel, captured: Path | None = None, *, fresh: bool = True) -> dict[str, Any]:
+        starts = self._process is None
+        if starts:
             context = multiprocessing.get_context("spawn")
             self._pipe, theirs = context.Pipe()
             self._process = context.Process(target=work, args=(theirs,), daemon=True)
             self._process.start()
             theirs.close()
         try:
-            self._pipe.send(kernel)
-            if self._pipe.poll(SECONDS + (START_SECONDS if fresh else 0)):
+            self._pipe.send((kernel, captured, fresh))
+            if self._pipe.poll(SECONDS + (START_SECONDS if starts else 0)):
                 return dict(self._pipe.recv())
             message = f"took more than {SECONDS:.0f} s"
         except (EOFError, OSError) as error:
@@ -190,8 +216,11 @@ class Worker:
             self._process = None
 
 
-def run(kernels: Sequence[Kernel], jobs: int, out: Path) -> list[dict[str, Any]]:
-    """Grades all of them, and writes a line of JSON as each is done."""
+def run(
+    kernels: Sequence[Kernel], jobs: int, out: Path, captured: Path | None = None, *, fresh: bool = True
+) -> list[dict[str, Any]]:
+    """Grades all of them, and writes a line of JSON as each is done. captured: the folder of what their diagnoses are made from; fresh: to
+    be written, and not to be read."""
     idle = [Worker() for _ in range(min(jobs, len(kernels)))]
     records: list[dict[str, Any]] = []
     started = time.monotonic()
@@ -199,7 +228,7 @@ def run(kernels: Sequence[Kernel], jobs: int, out: Path) -> list[dict[str, Any]]
     def one(kernel: Kernel) -> dict[str, Any]:
         worker = idle.pop()
         try:
-            return worker.ask(kernel)
+            return worker.ask(kernel, captured and captured / file_of(kernel), fresh=fresh)
         finally:
             idle.append(worker)
 
@@ -228,12 +257,13 @@ def summary(records: Sequence[dict[str, Any]]) -> str:
     """The table, in Markdown: how many kernels, what was said of them, and how near its line is to the mistake."""
     heads = ("lab", "kernels", *VERDICTS, "line exact", f"within {NEAR}", "of", "median CPU s", "largest")
     rows = [heads, tuple("---" for _ in heads)]
-    labs = sorted({record["lab"] for record in records})
+    labs, classes = sorted({record["lab"] for record in records}), sorted({record["of"] for record in records} - {""})
     for kind in WRONG:
         rows += [
             row(f"{lab}, {kind}", [one for one in records if (one["lab"], one["kind"]) == (lab, kind)]) for lab in labs
         ]
         rows.append(row(f"**all, {kind}**", [one for one in records if one["kind"] == kind]))
+    rows += [row(name, [one for one in records if one["of"] == name and one["kind"] != RIGHT]) for name in classes]
     rows.append(row("**all that are wrong**", [one for one in records if one["kind"] != RIGHT]))
     text = "\n".join(f"| {' | '.join(cells)} |" for cells in rows if cells[1] != "0")
     right = [one for one in records if one["kind"] == RIGHT]
@@ -270,12 +300,17 @@ def row(head: str, records: Sequence[dict[str, Any]]) -> tuple[str, ...]:
     return (head, *map(str, cells))
 
 
+def file_of(kernel: Kernel) -> Path:
+    """Where in a folder a kernel's diagnosis is kept."""
+    return Path(kernel.of or kernel.kind, f"{kernel.lab}-{kernel.name.replace('/', '_')}.pkl")
+
+
 def title(record: dict[str, Any]) -> str:
     return f"{record['lab']}-{record['name']} ({record['kind']})"
 
 
 def compared(old: Sequence[dict[str, Any]], new: Sequence[dict[str, Any]]) -> str:
-    """Both tables, of the kernels that both have, and the kernels whose verdict or line is another."""
+    """Both tables, of the kernels that both have, and the kernels of which something else is said."""
     before = {(one["lab"], one["name"], one["kind"]): one for one in old}
     after = {(one["lab"], one["name"], one["kind"]): one for one in new}
     both = [key for key in before if key in after]
@@ -289,20 +324,19 @@ def compared(old: Sequence[dict[str, Any]], new: Sequence[dict[str, Any]]) -> st
         summary([after[key] for key in both]),
         "",
     ]
-    changed = [key for key in both if before[key]["verdict"] != after[key]["verdict"]]
+    changed = [key for key in both if any(before[key][one] != after[key][one] for one in ("verdict", "said"))]
     lines += [
         f"{len(before) - len(both)} kernels are only in the old file, {len(after) - len(both)} only in the new one.",
         "",
     ]
-    lines += [f"## {len(changed)} verdicts changed", ""]
+    lines += [f"## {len(changed)} kernels of which something else is said", ""]
     for key in sorted(changed, key=lambda key: (VERDICTS.index(after[key]["verdict"]), key), reverse=True):
         one, other = before[key], after[key]
-        lines += [
-            f"- {title(one)}: {one['verdict']} -> {other['verdict']}; expected {', '.join(one['expected'])}, edited {one['edited']}"
-        ]
-        lines += [
-            f"  - {when}: {', '.join(what['claimed'])}: {_first(what)}" for when, what in (("old", one), ("new", other))
-        ]
+        verdicts, apart = ("{} -> {}".format(*(what[name] for what in (one, other))) for name in ("verdict", "off"))
+        meant = ", ".join(one["expected"]) or " ".join(one["truth"])
+        lines += [f"- {title(one)}: {verdicts}; {apart} lines from {one['edited']}: {meant}"]
+        lines += [f"  - old: {said}" for said in one["said"] if said not in other["said"]]
+        lines += [f"  - new: {said}" for said in other["said"] if said not in one["said"]]
     return "\n".join(lines)
 
 
@@ -327,27 +361,32 @@ def main() -> None:
     parser.add_argument("--lab", help="kernels of this lab alone")
     parser.add_argument("--kernel", metavar="NAME", help="the entries of this name alone, with all that is said of them")
     parser.add_argument(
-        "--blind", type=Path, metavar="PATH", help="those of tests/blind/DATE, or of a file in tests/corpus/, alone, for a reader to judge"
+        "--blind", type=Path, nargs="+", metavar="PATH", help="those of tests/blind/DATE, or of files in tests/corpus/, alone, for a reader"
     )
     parser.add_argument("--styles", action="store_true", help="right kernels alone")
     parser.add_argument(
         "--compare", nargs=2, type=Path, metavar=("OLD", "NEW"), help="run nothing: put two results side by side"
     )
+    parser.add_argument("--capture", type=Path, metavar="FOLDER", help="keep there what each diagnosis is made from, 5 MB a kernel")
+    parser.add_argument("--replay", type=Path, metavar="FOLDER", help="grade nothing: the diagnosis alone, of what was captured there")
     options = parser.parse_args()
     if options.compare:
         print(compared(*map(loaded, options.compare)))
         return
     kernels = [*(() if options.styles else wrong_kernels()), *right_kernels()]
     if options.blind:
-        kernels = list(blind_kernels(options.blind))
+        kernels = [kernel for path in options.blind for kernel in blind_kernels(path)]
     kernels = [one for one in kernels if options.lab in (None, one.lab) and options.kernel in (None, one.name)]
+    if options.replay:
+        kernels = [one for one in kernels if (options.replay / file_of(one)).is_file()]
     if not kernels:
         parser.error(f"there is no kernel `{options.kernel}` in lab `{options.lab or 'any'}`; names are those of mistakes.toml")
     kernels = every(kernels, options.sample)
     options.out.parent.mkdir(parents=True, exist_ok=True)
-    records = run(kernels, max(1, options.jobs), options.out)
+    captured = options.capture or options.replay
+    records = run(kernels, max(1, options.jobs), options.out, captured, fresh=options.replay is None)
     print(summary(records))
-    for one in records:
+    for one in records if options.replay is None or options.kernel else ():
         if one["truth"]:
             print(
                 f"- {title(one)}: lines {one['edited']}: {' '.join(one['truth'])}",

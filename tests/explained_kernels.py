@@ -19,7 +19,7 @@ class Kernel:
     """One kernel of the table. kind: single, several or right. expected: alternatives of a name are put `a or b`.
 
     edited: the lines that make it wrong; None where it is no edit of a right one. truth: what is wrong, where only a reader can
-    compare it with what is said.
+    compare it with what is said. of: the class that was written blind, "" for none.
     """
 
     lab: str
@@ -30,6 +30,7 @@ class Kernel:
     edited: tuple[int, ...] | None = None
     suffix: str = ".py"
     truth: tuple[str, ...] = ()
+    of: str = ""
 
 
 def wrong_kernels() -> Iterator[Kernel]:
@@ -81,4 +82,5 @@ def blind_kernels(path: Path) -> Iterator[Kernel]:
             edited=tuple(line for mistake in truth for line in mistake["lines"]) or None,
             suffix=file.suffix,
             truth=tuple(mistake["says"] for mistake in truth),
+            of=path.stem,
         )

@@ -71,6 +71,10 @@ class _Generator:
         tree = parse(source.module)
         self.functions = {_first_line(node): node for node in nodes(tree, ast.FunctionDef)}
         self.written = _written_constants(tree)
+        bound = (
+            part for node in tree.body if isinstance(node, ast.Assign | ast.AnnAssign) for part in nodes(node, ast.Name)
+        )
+        self.bound = {part.id: part.lineno for part in bound if isinstance(part.ctx, ast.Store)}
 
     def made(self) -> GeneratedModule:
         known: dict[str, Any] = {CONSTEXPR: language().constexpr}
@@ -92,7 +96,7 @@ class _Generator:
                 waiting += sorted(needs(_bare(node)))
             else:
                 line, known[name] = self._binding(name, report)
-                headers.append((line, 0))
+                headers.append((line, self.bound.get(name, 0)))
         used = set(re.findall(r"\b__(\w+)\b", "\n".join(line for line, _ in headers + bodies)))
         imported = sorted(used & set(dtypes().values()))
         ours = [*HEADER, *(f"from triton.language import {name} as __{name}" for name in imported)]

@@ -171,7 +171,7 @@ class _Walk:
         """The coefficients that deviate. wrong: bool [E, P], products that show it."""
         _, p = first_of(self.products, wrong)
         access = load_of(self.run, self.side, p)
-        makers = {"row": self._apart, "lane": self._apart, "step": self._step}
+        makers = {"row": self._apart, "lane": self._apart, "step": self.step}
         found = self.found
         if access is None or found is None:
             return []
@@ -193,7 +193,7 @@ class _Walk:
         expected = f"{side.operand.strides[within]} = {self.strides[within]}"
         return self.observation(column, aspect, line, text, expected, number)
 
-    def _step(self, access: Node, found: _Coefficients, column: str, aspect: str) -> Observation:
+    def step(self, access: Node, found: _Coefficients, column: str = "k", aspect: str = "step") -> Observation:
         """How the operand moves on from iteration to iteration."""
         side, along_k, unit = self.side, self.strides[1], self.side.operand.unit
         line = self.line_of_step(self.due * along_k)
@@ -308,7 +308,7 @@ def check_k(run: Run, products: Products) -> list[Observation]:
     stray = [walk for walk in walks if not goes_through(run, products, walk.side)]
     if (indexed := check_index(run, products)) and (stray != walks[1:] or indexed[0].aspect == "element"):
         return indexed
-    if all(walk.regular for walk in walks) and (apart := _step_apart(walks)):
+    if all(walk.regular for walk in walks) and (apart := _step_apart(walks, stray)):
         return [apart]
     e, p = first_of(products, wrong)
     irregular = [walk for walk in walks if not walk.regular]
@@ -329,19 +329,17 @@ def check_k(run: Run, products: Products) -> list[Observation]:
     return [products.seen("k", "meet", line, text, "the same k in both operands", p=p)]
 
 
-def _step_apart(walks: list[_Walk]) -> Observation | None:
-    """Operands that both walk in whole tiles, and not in the same: which of them is right is not known."""
+def _step_apart(walks: list[_Walk], stray: list[_Walk]) -> Observation | None:
+    """Operands that both walk in whole tiles, and not in the same: which of them is right is not known unless one alone is astray."""
     steps = [0 if walk.found is None else walk.found.step // walk.strides[1] * walk.side.operand.unit for walk in walks]
-    behind = walks[steps.index(min(steps))]
-    access = load_of(behind.run, behind.side, 0)
-    if steps[0] == steps[1] or behind.found is None or access is None:
+    which = walks.index(stray[0]) if len(stray) == 1 else steps.index(min(steps))
+    blamed, own, other = walks[which], steps[which], steps[1 - which]
+    access = load_of(blamed.run, blamed.side, 0)
+    if own == other or blamed.found is None or access is None:
         return None
-    first, then = (span(behind.covered(i)) for i in (0, 1))
-    unit, other = behind.side.operand.unit, walks[walks[0] is behind].side.operand.letter
-    text = f"k of {behind.side.operand.letter} advances by {{0}} from one iteration to the next ({first}, then {then})"
-    text += f", and k of {other} by {max(steps)}"
-    line = behind.line_of_step(max(steps) // unit * behind.strides[1]) or access.line
-    return behind.observation("k", "step", line, text, "the same for both", min(steps))
+    one = blamed.step(access, blamed.found)
+    found = f"{one.found}, and k of {walks[1 - which].side.operand.letter} by {other}"
+    return replace(one, aspect="step", found=found, expected="the same for both")
 
 
 def check_steps(run: Run, products: Products) -> list[Observation]:

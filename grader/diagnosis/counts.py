@@ -78,6 +78,7 @@ def _together(run: Run, parts: Sequence[Products]) -> str:
     return ": " + ", ".join(
         f"program {place_in(run.grid, part.program)} multiplies k = {span(part.left.k[0][part.live[0]])}"
         for part in parts[:3]
+        if part.live[0].any()
     )
 
 

@@ -127,16 +127,25 @@ def is_cut(run: Run, access: Node) -> bool:
 
 
 def line_of_idle(run: Run) -> int | None:
-    """The last condition that a program which stores nothing met; else what the first store of the module stands in, a condition or a loop,
-    or the store."""
-    for program in run.tape.programs.keys() - {one.program for one in run.stores}:
-        tests = [node for node in map(run.tape.nodes.__getitem__, run.tape.programs[program]) if node.op == "condition"]
-        if tests:
-            return tests[-1].line
+    """The last condition that a program which stores nothing met, or where the end of its last loop became 0; else what the first store of
+    the module stands in, a condition or a loop, or the store."""
+    for program in sorted(run.tape.programs.keys() - {one.program for one in run.stores}, reverse=True):
+        steers = [node for node in map(run.tape.nodes.__getitem__, run.tape.programs[program]) if node.op in STEERS]
+        if steers and steers[-1].op == "condition":
+            return steers[-1].line
+        if steers and (line := _line_of_zero(run, run.tape.nodes[steers[-1].inputs[1]])):
+            return line
     calls = (one for one in all_of(run.text, ast.Call) if ast.unparse(one.func).endswith(("store", "atomic_add")))
     line = min((one.lineno for one in calls), default=None)
     blocks = around(run.text, line or 0)
     return blocks[0].lineno if blocks else line
+
+
+def _line_of_zero(run: Run, node: Node) -> int | None:
+    """Where a number became 0 that was made of others than 0; None where it is not 0."""
+    if node.op in GIVEN or run.provenance.values(node.number).any():
+        return None
+    return next(filter(None, (_line_of_zero(run, run.tape.nodes[i]) for i in node.inputs)), node.line)
 
 
 def line_of_value(run: Run, store: Node) -> int | None:

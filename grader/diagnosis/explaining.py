@@ -14,13 +14,13 @@ import torch
 
 from grader.diagnosis.catalogue import Catalogue, load
 from grader.diagnosis.compare import compare, unreadable
-from grader.diagnosis.definition import address_nodes
+from grader.diagnosis.definition import GIVEN, address_nodes
 from grader.diagnosis.observation import Observation, first_of_each
 from grader.diagnosis.provenance import Provenance
 from grader.diagnosis.relation import Run
-from grader.diagnosis.statements import has_crossed_arguments, line_of_result, variables_of
+from grader.diagnosis.statements import has_crossed_arguments, line_of_constant, line_of_result, variables_of
 from grader.diagnosis.stores import holding_wrong
-from grader.diagnosis.tape import parse
+from grader.diagnosis.tape import Node, Tape, parse
 from grader.diagnosis.walking import walk
 from grader.judging.checking import Finding
 from grader.labs import Lab
@@ -342,13 +342,25 @@ def run_of(lab: Lab, bundle: KernelBundle, case: str, config: int, problem: Prob
     wrong = ~((y.double() - reference.y).abs() <= reference.bound)
     assert outcome.flow is not None
     assert expected is not None
-    tape = parse(outcome.flow)
+    tape = _with_names(parse(outcome.flow), bundle.made.text, {**lab.constants, **bundle.configs[config].constants})
     provenance = Provenance(tape, expected.left.tensor, expected.right.tensor, alone=bool(expected.subtracted))
     given = (lab, expected, problem, bundle.configs[config], launch.grid, tape, provenance)
     last = max(tape.programs, key=lambda program: tape.programs[program].stop, default=None)
     ended = outcome.y is not None
     found = (y.numpy(), wrong.numpy(), reference.y.numpy())
     return Run(*given, *found, ended, bundle.made.text, None if ended else last)
+
+
+def _with_names(tape: Tape, text: str, known: Mapping[str, int]) -> Tape:
+    """The tape with each constant in the line in which it has got its name, where it has one."""
+
+    def named(node: Node) -> Node:
+        if node.inputs or node.size > 1 or not node.line or node.op in GIVEN or node.data is None:
+            return node
+        line = line_of_constant(text, node.line, float(node.data.reshape(-1)[0]), known)
+        return node if line is None else replace(node, line=line)
+
+    return replace(tape, nodes=tuple(map(named, tape.nodes)))
 
 
 def defect(case: str, config: int, error: Exception) -> str:

@@ -220,9 +220,13 @@ class _Loop:
 
 
 def right_end(run: Run, products: Products, wrong: Array, e: int) -> set[int]:
-    """What the end of the loop is made of, if none of its iterations makes for an element nothing but what is wrong."""
+    """What the end of the loop is made of, if each of its iterations makes something right for an element, and K in its place would not let
+    it make as many."""
     found, live = bounds(run, products.program, inside_loop(run, products)), products.live[e]
     needed = np.unique(products.when[live & ~wrong])
-    if found is None or not np.isin(products.when[live], needed).all():
+    if found is None or not found.by or not np.isin(products.when[live], needed).all():
         return set()
-    return {node.number for node in behind(run, found.end)}
+    own, at_k = (
+        -((number_of(run, found.start) - end) // found.by) for end in (number_of(run, found.end), run.sizes[2])
+    )
+    return set() if own == at_k else {node.number for node in behind(run, found.end)}

@@ -366,5 +366,5 @@ def _reordered(run: Run, products: Products, m: Array, n: Array) -> Observation 
     if line is None or not amiss.any() or not (np.isin(m, tile[0]).all() and np.isin(n, tile[1]).all()):
         return None
     e = int(amiss.argmax())
-    text = f"the sum of the products of X[{m[e]}, :] and W[{n[e]}, :] comes to {products.element(e)}"
+    text = f"the sum of the products of X[{m[e]}, :] and W[{n[e]}, :] ends up in {products.element(e)}"
     return products.seen("store", "order", line, text, f"Y[{m[e]}, {n[e]}]")

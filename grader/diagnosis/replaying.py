@@ -68,7 +68,7 @@ class Recomputed:
         if node.op == "tile" and len(node.inputs) > 1:
             return self._of_tile(node, lane)
         inputs = [self.of(i, int(spread(self.run.tape.nodes[i], node.shape, at)[0])) for i in node.inputs]
-        if node.op in IDENTITIES:
+        if node.op in (*IDENTITIES, "tile"):  # of a descriptor, which begins where its pointer does
             return inputs[0]
         if name not in COMPUTED:
             raise Untraceable(node.op, node.line)

@@ -3,6 +3,10 @@
 from __future__ import annotations
 
 import ast
+import math
+import operator
+from collections import Counter, defaultdict
+from collections.abc import Mapping
 from functools import lru_cache
 from itertools import product
 from typing import Any
@@ -13,6 +17,10 @@ from grader.parsing import parse
 Loop = ast.For | ast.While
 Around = Loop | ast.If
 Assigns = ast.Assign | ast.AugAssign | ast.AnnAssign
+OPERATORS = {ast.Add: operator.add, ast.Sub: operator.sub, ast.Mult: operator.mul}
+"""What constants are made with."""
+MAX_DEPTH = 16
+"""Of the expression that gives one."""
 
 
 @lru_cache(16)
@@ -35,6 +43,64 @@ def line_in_block_pointer(text: str, line: CalledLine, name: str, place: int) ->
             found.caller = line.caller
             return found
     return line
+
+
+def line_of_constant(text: str, line: CalledLine, number: float, known: Mapping[str, int]) -> CalledLine | None:
+    """Where the one name in a line, and in no other, that stands for this number is given it, and that once, in the line's function or the
+    module; None where none is. known: numbers of names that are given from outside."""
+    inside = next((one for one in all_of(text, ast.FunctionDef) if one.lineno <= line <= last_line(one)), None)
+    given, scope = _given_once(text), inside.name if inside else ""
+
+    def place(name: str) -> tuple[int, ast.expr] | None:
+        return given[scope, name] if (scope, name) in given else given.get(("", name))
+
+    def value(of: ast.expr, deep: int = MAX_DEPTH) -> float:
+        match of:
+            case ast.Constant(value=int() | float() as written):
+                return written
+            case ast.Name(id=name) if deep:
+                return value(at[1], deep - 1) if (at := place(name)) else known.get(name, math.nan)
+            case ast.UnaryOp(op=ast.USub(), operand=one) if deep:
+                return -value(one, deep - 1)
+            case ast.BinOp(left=one, op=op, right=other) if deep and type(op) in OPERATORS:
+                return OPERATORS[type(op)](value(one, deep - 1), value(other, deep - 1))
+            case ast.Call(func=func, args=[one]) if deep and ast.unparse(func).endswith("constexpr"):
+                return value(one, deep - 1)
+        return math.nan
+
+    places = (at for at in map(place, _used_once(text).get(line, ())) if at and at[0] != line)
+    found = {at for at, what in places if value(what) == number}
+    local = inside is not None and all(at >= inside.lineno for at in found)
+    return CalledLine.of(found.pop(), line.caller if local else None) if len(found) == 1 else None
+
+
+@lru_cache(16)
+def _used_once(text: str) -> dict[int, set[str]]:
+    """For each line, the names that are used there and in no other."""
+    lines, found = defaultdict[str, set[int]](set), defaultdict[int, set[str]](set)
+    for one in all_of(text, ast.Name):
+        if isinstance(one.ctx, ast.Load):
+            lines[one.id].add(one.lineno)
+    for name, used in lines.items():
+        if len(used) == 1:
+            found[next(iter(used))].add(name)
+    return found
+
+
+@lru_cache(16)
+def _given_once(text: str) -> dict[tuple[str, str], tuple[int, ast.expr] | None]:
+    """By a function's name, "" for the module, and a name that it is given or assigns: where, and what, if that is once."""
+    often, found = Counter[tuple[str, str]](), dict[tuple[str, str], tuple[int, ast.expr]]()
+    for part in parse(text).body:
+        scope = part.name if isinstance(part, ast.FunctionDef) else ""
+        for node in ast.walk(part):
+            if isinstance(node, ast.arg) or (isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store)):
+                often[scope, node.arg if isinstance(node, ast.arg) else node.id] += 1
+            elif isinstance(node, ast.Assign | ast.AnnAssign) and node.value is not None:
+                target = node.targets[0] if isinstance(node, ast.Assign) else node.target
+                for name, what in zip(*(getattr(one, "elts", [one]) for one in (target, node.value)), strict=False):
+                    found[scope, getattr(name, "id", "")] = name.lineno, what
+    return {key: found.get(key) if times == 1 else None for key, times in often.items()}
 
 
 def axes_asked_for(text: str) -> set[int | None]:

@@ -44,7 +44,8 @@ def check_reset(run: Run, products: Products, stores: Sequence[Node]) -> list[Ob
     lost = dropped(run, products, stores)
     if lost and lost[0].number > products.store.number:
         made = len(lost) + len({term.node for term in products.flow.terms})
-        text = f"{len(lost)} of {made} multiplications of X and W are made after Y[{products.m[0]}, {products.n[0]}] is stored"
+        text = f"{len(lost)} of {made} multiplications of X and W {'is' if len(lost) == 1 else 'are'} made after "
+        text += f"{products.element(0)} is stored"
         line = _stored_at(run, products.store, lost[0].number)
         found.append(products.seen("sum", "stored early", line, text, EARLY))
     elif lost:
@@ -104,7 +105,8 @@ def _of_another(
     element, what = products.element(at[0]), f"X[{row}, {k}] * W[{column}, {products.right.k[at]}] in it, which"
     lost = [] if mine else dropped(run, products, [home, products.store])
     if node in there and lost:
-        text = f"the sum for {element} is that of Y[{row}, {column}], and {len(lost)} multiplications reach no store"
+        text = f"the sum for {element} is that of Y[{row}, {column}], and {len(lost)} "
+        text += "multiplication reaches no store" if len(lost) == 1 else "multiplications reach no store"
         return products.seen("sum", "other sum", products.store.line, text, "each sum stored once")
     if node in there and all(home.number < made for made in mine):
         text = f"the sum for {element} still has {what} the program stored to Y[{row}, {column}] before"
@@ -172,10 +174,22 @@ def check_sums(run: Run, products: Products, offset: float) -> list[Observation]
             continue
         names = sorted(tensor.removesuffix("_ptr") for tensor in addend.sources)
         what = "what Y held before" if run.lab.output in addend.sources else f"{plain(float(addend.values[e]))}"
-        made_of = f", made of {' and '.join(names)} alone" if names and run.lab.output not in addend.sources else ""
+        made_of = (
+            f", computed from {' and '.join(names)} alone" if names and run.lab.output not in addend.sources else ""
+        )
         text = f"{products.element(e)} includes {what}{made_of}"
         expected = "products of X and W alone"
+        line = addend.line
         if of_left:
-            expected = f"{plain(float(lacking[e]))}, which cancels the {plain(offset)} by which each weight is too large in the product"
-        found.append(products.seen("sum", "added", addend.line, text, expected))
+            times = offset * addend.values / lacking
+            whole = np.allclose(times, np.rint(times[e]), atol=1e-2)  # so that the sum itself is right
+            line = line if whole else _line_of_sum(run, addend.node) or line
+            expected = f"{plain(float(lacking[e]))}, to cancel the {plain(offset)} by which each weight in the product is too large"
+        found.append(products.seen("sum", "added", line, text, expected))
     return found[:1]
+
+
+def _line_of_sum(run: Run, number: int) -> int | None:
+    """Where what is added was last summed up."""
+    sums = (node.line for node in reversed(behind(run, number)) if node.op in ("reduce", "fadd", "dot"))
+    return next(sums, None)

@@ -33,6 +33,12 @@ class CalledLine(int):
 
     caller: int | None = None
 
+    @classmethod
+    def of(cls, number: int, caller: int | None) -> CalledLine:
+        found = cls(number)
+        found.caller = caller or None
+        return found
+
 
 def called_line(line: CalledLine | None) -> tuple[int, int | None] | None:
     """A line and the one that called its function: two calls of a helper differ in this, and not in their line."""
@@ -214,9 +220,7 @@ def _nodes(
 def _line(number: int, caller: int) -> CalledLine | None:
     if number < 0:
         return None
-    found = CalledLine(number)
-    found.caller = caller or None
-    return found
+    return CalledLine.of(number, caller)
 
 
 def _touches(op: str) -> bool:

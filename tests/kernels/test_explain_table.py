@@ -12,9 +12,11 @@ from tests.explain_table import (
     Worker,
     compared,
     every,
+    file_of,
     graded,
     judged,
     loaded,
+    replayed,
     run,
     summary,
     verdict,
@@ -93,9 +95,20 @@ def test_a_sample_of_the_table(tmp_path):
     assert all(record["off"] is not None and record["cpu"] > 0 for record in records if record["kind"] == "single")
     assert loaded(tmp_path / "table.json") == json.loads(json.dumps(records))
     text = compared(records, records)
-    assert "## 0 verdicts changed" in text
+    assert "## 0 kernels of which something else is said" in text
     assert text.count(summary(records)) == 2
     assert "1 right kernels, 0 accused" in text
+
+
+@pytest.mark.slow
+def test_of_what_was_captured_the_same_is_said_again_and_nothing_is_interpreted(tmp_path, monkeypatch):
+    kernel = next(kernel for kernel in wrong_kernels() if (kernel.lab, kernel.name) == ("w8a8", "truncation"))
+    (graded,) = run([kernel], 1, tmp_path / "graded.json", tmp_path)
+    monkeypatch.setattr("tests.recorded_failures.interpret", None)
+    again = replayed(kernel, tmp_path / file_of(kernel))
+    assert graded | {"cpu": again["cpu"]} == again
+    assert again["said"]
+    assert again["cpu"] < graded["cpu"]
 
 
 @pytest.mark.slow

@@ -297,6 +297,14 @@ def test_the_made_module_holds_the_text_and_ours():
             assert BASE.split("\n")[origin - 1] == line
 
 
+def test_a_constant_has_the_line_that_binds_its_name():
+    bundle = described("limit = LIMIT\n", top="LIMIT: tl.constexpr = 127\n")
+    assert isinstance(bundle, KernelBundle)
+    rows = bundle.made.text.split("\n")
+    (number,) = (number for number, row in enumerate(rows, start=1) if row.startswith("LIMIT"))
+    assert bundle.made.origin(number) == 1 + BASE.split("\n").index("import triton.language as tl") + 1
+
+
 def test_names_are_found_in_functions_only():
     assert "triton" not in referred_names("import triton\nA = 1\ndef f(x):\n    return A + x\n")
     assert "A" in referred_names("import triton\nA = 1\ndef f(x):\n    return A + x\n")

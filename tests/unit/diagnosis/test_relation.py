@@ -14,7 +14,8 @@ from grader.diagnosis.definition import behind
 from grader.diagnosis.fit import fit
 from grader.diagnosis.observation import COLUMNS, Number, Observation, first_of_each, place_in
 from grader.diagnosis.provenance import Provenance
-from grader.diagnosis.tape import parse
+from grader.diagnosis.statements import line_of_constant
+from grader.diagnosis.tape import CalledLine, parse
 from grader.labs import get_lab
 from grader.labs.edits import kernel_text
 from tests.relations import observed, recorded
@@ -319,7 +320,7 @@ def test_what_a_sum_of_x_makes_up_for_is_measured_where_the_numbers_of_w_are_wro
     """Nibbles that are raised by 8, which sums of X take off again, and are wrong besides: the sums are not to blame."""
     found, _ = written_blind(name, "all_tails")
     assert found[0].expected == "2"
-    assert not any("made of x alone" in one.found for one in found)
+    assert not any("computed from x alone" in one.found for one in found)
 
 
 def test_a_k_that_is_met_twice_has_one_wrong_scale_for_that_reason(tmp_path):
@@ -454,11 +455,11 @@ def test_a_slice_that_begins_beyond_k_is_in_no_later_row(tmp_path):
     assert "elements of X past K = 16 (k = 192:208) are multiplied" in said
 
 
-def test_of_two_steps_neither_is_expected(tmp_path):
+def test_of_two_steps_that_which_leaves_elements_out_is_to_blame(tmp_path):
     text = kernel_text("tests/corpus/blind_2026_11_28v.toml:w8a8_v01", TESTS.parent)
-    assert "128 from one iteration to the next (0:128, then 128:256), and k of X by 256, expected the same for both" in said_of(
-        text, "w8a8", "in `long_k`", tmp_path
-    )
+    said = said_of(text, "w8a8", "in `long_k`", tmp_path)
+    assert "line 80 (look here first), `x_ptrs`" in said
+    assert "256 from one iteration to the next (0:128, then 256:384), and k of W by 128, expected the same for both" in said
 
 
 def test_a_mistake_that_only_a_large_case_has_is_looked_into(tmp_path):
@@ -498,6 +499,17 @@ def test_a_mistake_that_only_a_large_case_has_is_looked_into(tmp_path):
         ("w8a8_D02", "n_tail", "line 22 (look here first), called in w8a8.py line 48, `"),
         ("w4a16_D14", "whole_tiles_k_tail", "line 28 (look here first), called in w4a16.py line 45, `"),
         ("w4a16_C17", "all_tails", "line 47 (look here first), `"),
+        # a constant with a name of its own, used in one line
+        ("w8a8_z08", "all_tails", "line 5 (look here first), `MAGIC`"),
+        ("w8a8_C11", "strided_y", "line 30 (look here first), `Q_MIN`"),
+        # the end of a slice, which is not held back to K and lets the loop make as many iterations
+        ("w8a8_v04", "all_tails", "line 66 (look here first), `k_end`"),
+        # a share of the tiles that is none: where it became 0
+        ("w8a8_r08", "all_tails", "line 30 (look here first), in `all_tails`: no program stores anything"),
+        # the sum of X that is taken off, and not the number that it is multiplied by
+        ("w4a16_r01", "all_tails", "line 54 (look here first), `total`"),
+        # where a slice begins that a descriptor is loaded at
+        ("w8a8_C10", "all_tails", "line 38 (look here first), `k0`"),
     ],
 )
 def test_of_a_class_written_blind(tmp_path, kernel, case, said):
@@ -505,6 +517,11 @@ def test_of_a_class_written_blind(tmp_path, kernel, case, said):
     (file,) = (TESTS / "corpus").glob(f"blind_*{kernel[-3]}.toml")
     text = kernel_text(f"tests/corpus/{file.name}:{kernel}", TESTS.parent)
     assert said in said_of(text, lab, f"in `{case}`", tmp_path)
+
+
+def test_of_two_numbers_that_were_exchanged_the_call_that_made_both_is_to_blame(tmp_path):
+    text = kernel_text("tests/corpus/blind_2026_12_01F.toml:w4a16_pid_pair_swapped", TESTS.parent)
+    assert "line 40 (look here first)" in said_of(text, "w4a16", "in `all_tails`", tmp_path)
 
 
 def test_what_another_program_should_have_multiplied_has_its_place():
@@ -590,6 +607,34 @@ def test_something_is_observed_of_a_wrong_kernel(kernel, tmp_path):
     assert failed
     assert any(test.get("diagnosis") for test in failed) or any(test["kind"] == "memory" for test in failed)
     assert not report["labs"][kernel.lab].get("defects")
+
+
+CONSTANTS = """
+A = tl.constexpr(8)
+B, C = 3, -4
+D = 2 * 8 - 1
+E = 5
+E = 6
+def f(x, B):
+    G: tl.constexpr = H * 2
+    J = 9
+    x = x + A + B
+    x = x + C
+    x = x + D + E
+    x = x + G
+    return x * J
+"""
+
+
+@pytest.mark.parametrize(
+    ("line", "number", "place"),
+    [(10, 8, 2), (10, 3, None), (11, -4, 3), (11, 4, None), (12, 15, 4), (12, 6, None), (13, 64, 8), (14, 9, 9)],
+)
+def test_a_constant_has_a_line_where_one_place_gives_it_its_only_name(line, number, place):
+    at = CalledLine.of(line, 40)
+    found = line_of_constant(CONSTANTS, at, number, {"H": 32})
+    assert found == place
+    assert found is None or found.caller == (40 if place > 7 else None)
 
 
 def test_a_fit_is_exact_or_none():
