@@ -55,9 +55,9 @@ bench-models: $(call with,test) ## time whole models and the small model's layer
 	-@$(PY) -m bench encoder --seconds 120
 	-@$(PY) -m bench encoder --relative-positions --no-compile
 
-bench-grader: $(call with,test) ## time the grader's own stages, and compare with the last run kept here
-	@$(PY) -m pytest bench/grader -p no:xdist --benchmark-only --benchmark-autosave --benchmark-compare --benchmark-group-by=func \
-	  --benchmark-storage=file://build/benchmarks --benchmark-columns=median,iqr,rounds $(ARGS)
+bench-grader: $(INSTALLED) ## what a student waits for, beside another commit with ARGS="--against COMMIT", and where CPU seconds go
+	@$(PY) -m bench waiting $(ARGS)
+	@$(PY) -m bench stages
 
 explain-table: $(call with,test) ## what is said of every wrong kernel of the corpus, as a table; build/explain.json
 	@$(PY) -m tests.explain_table $(ARGS)

@@ -1,5 +1,5 @@
 """`python -m bench race`, `encoder`, `decoder` and `figures`: kernels against cuBLAS fp16, whole models, as data and as drawings;
-`students`, `stages` and `serving`: the grader's own speed."""
+`students`, `stages`, `waiting` and `serving`: the grader's own speed."""
 
 from __future__ import annotations
 
@@ -151,6 +151,25 @@ def stages() -> None:
 
     record = measure()
     write_whole(RESULTS / "stages.json", to_json(record))
+    _write_between(Path("docs") / "instructor.md", BEGIN, END, table(record))
+    typer.echo(table(record))
+
+
+@app.command()
+def waiting(
+    against: Annotated[str | None, typer.Option(help="Another commit, measured beside this one.")] = None,
+    runs: Annotated[int, typer.Option(min=1, help="How often each command is run.")] = 5,
+    row: Annotated[list[str] | None, typer.Option(help="Only this row of the table; can be repeated.")] = None,
+) -> None:
+    """Time whole commands of a student's without a GPU; writes bench/results/waiting.json and the table of docs/instructor.md."""
+    from bench.waiting import BEGIN, END, RESULTS, measure, rows, table, to_json
+
+    if unknown := [one for one in row or () if one not in rows()]:
+        raise refuse(f"there is no row {unknown[0]!r}; the rows are {', '.join(rows())}")
+    record = measure(
+        against, runs, row or list(rows()), lambda one: errors.print(f"{one.row}, {one.commit}: {one.wall_seconds:.1f} s")
+    )
+    write_whole(RESULTS / "waiting.json", to_json(record))
     _write_between(Path("docs") / "instructor.md", BEGIN, END, table(record))
     typer.echo(table(record))
 

@@ -167,7 +167,7 @@ def graded_as_read(path: Path, lab: Lab, *, jobs: int = 1, seed: int | None = No
     build = describe if brief else read_by_triton
     built = source if isinstance(source, Refusal) else build(lab, source, BuildOptions((90,), "check", jobs))
     seed = secrets.randbits(48) if seed is None else seed
-    with patch("grader.pipeline.grading.reasons", _unexplained) if brief else nullcontext():
+    with patch("grader.diagnosis.reasons.reasons", _unexplained) if brief else nullcontext():
         report = judge_on_cpu(built_or_refused(lab, source, built, seed, gpu=False), options)
     return document(Report(submission.name, options.device, seed, {lab.id: report}, submission.notes))
 

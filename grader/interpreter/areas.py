@@ -80,6 +80,10 @@ class Area:
         """In bytes from the buffer's first, as signed numbers."""
         return (addresses - np.uint64(self.first)).view(np.int64)
 
+    def elements(self, addresses: np.ndarray) -> np.ndarray:
+        """The numbers of the elements in which these addresses lie, from the buffer's first one on; negative before it."""
+        return self.offsets(addresses) >> self.width.bit_length() - 1  # which takes a quarter of a division's time
+
     def good(self, addresses: np.ndarray, width: int) -> np.ndarray:
         """Which of these begin an access of `width` bytes that lies in elements only."""
         offsets = self.offsets(addresses)

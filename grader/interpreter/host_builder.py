@@ -409,6 +409,20 @@ METHODS["create_broadcast"] = _moving(lambda tile, shape: np.broadcast_to(tile, 
 METHODS["create_expand_dims"] = _moving(lambda tile, at: tile.reshape((*tile.shape[:at], 1, *tile.shape[at:])))
 
 
+def _unrepeated(values: np.ndarray, first: int = 0) -> np.ndarray:
+    """Without what a broadcast repeats along an axis from `first` on."""
+    return values[tuple(slice(None if step or axis < first else 1) for axis, step in enumerate(values.strides))]
+
+
+@method
+def create_addptr(self: Any, pointer: Any, offset: Any) -> Any:
+    """Pointers moved by so many elements. Offsets are mostly broadcast along one axis or the other, and reckoned before that."""
+    width = np.uint64(max(1, pointer.get_element_ty().primitive_bitwidth // 8))
+    data = offset.data
+    few = PerProgram(_unrepeated(data.stack, 1)) if isinstance(data, PerProgram) else _unrepeated(data)
+    return TensorHandle(pointer.data + few.astype(np.uint64) * width, pointer.dtype)
+
+
 def _summed(product: np.ndarray, other: np.ndarray) -> np.ndarray:
     """A product of int8 tiles and what is added to it: beyond int32 one GPU's instruction saturates, another's wraps."""
     total = product + other

@@ -192,7 +192,7 @@ class Log:
                     active = one.pointers[row][one.mask[row]]
                     area, _ = area_of(active, areas)
                     assert area is not None  # else the launch would not have gone on
-                    reached = area.offsets(active) // area.width - area.offset
+                    reached = area.elements(active) - area.offset
                     op = f"atomic {one.adding[0].name}".lower() if one.adding else "store"
                     place = [area.number, int(reached.min()), int(reached.max()), len(reached)]
                     found.append([program, op, one.place[0], *place])
@@ -239,6 +239,10 @@ class Lockstep(MemoryCheck):
         self.moment += 1
         self.log.add(Logged(self.found.here(), self.moment, self.numbers, *access))
 
+    def active_programs(self, mask: np.ndarray) -> np.ndarray:
+        """For each lane that a mask [programs, ...] lets through the number of its program."""
+        return np.repeat(self.numbers, np.count_nonzero(mask.reshape(len(mask), -1), axis=1))
+
     def locate(self, pointers: np.ndarray, mask: np.ndarray, width: int) -> tuple[Area | None, np.ndarray, bool]:
         """The tensor of an access, None if no lane is active; the elements of its buffer; and whether all lie in it."""
         active = pointers.reshape(-1) if mask.all() else pointers[mask]
@@ -250,7 +254,7 @@ class Lockstep(MemoryCheck):
         if is_misaligned(active, width):
             raise NeedsOneByOne("a misaligned access")
         inside = (between and area.dense and width == area.width) or bool(area.good(active, width).all())
-        return area, area.offsets(active) // area.width, inside
+        return area, area.elements(active), inside
 
 
 class _LockstepMemory(NativeMemory):
@@ -273,7 +277,7 @@ class _LockstepMemory(NativeMemory):
             if programs is None:
                 contributions.load_by_all(area, elements, self._check.numbers)
             else:
-                contributions.load(area, elements, self._check.numbers[np.nonzero(everywhere)[0]])
+                contributions.load(area, elements, self._check.active_programs(everywhere))
         if area is not None and area.width == np.dtype(dtype).itemsize:
             loaded = taken(area, elements, pointers.shape, everywhere, other, dtype)
         else:
@@ -295,8 +299,8 @@ class _LockstepMemory(NativeMemory):
         strays.report(check.found, "load", area, pointers[some], mask[some], bad[some], moments, check.misled)
         if check.contributions:
             followed = mask & _near(area, pointers, mask, width)
-            elements = area.offsets(pointers[followed]) // area.width
-            check.contributions.load(area, elements, check.numbers[np.nonzero(followed)[0]])
+            elements = area.elements(pointers[followed])
+            check.contributions.load(area, elements, check.active_programs(followed))
         pointers, mask, other = lanes
         offsets = area.offsets(pointers)
         stray = mask & ((offsets < 0) | (offsets > area.size - width))
@@ -331,7 +335,7 @@ class _LockstepMemory(NativeMemory):
         added = values[mask] if adding or check.contributions else None
         self._claim(area, elements, inside, added if adding else None)
         if check.contributions:
-            numbers = np.repeat(check.numbers, np.count_nonzero(mask.reshape(len(mask), -1), axis=1))
+            numbers = check.active_programs(mask)
             if not inside:
                 near = _near(area, pointers, mask, values.itemsize)[mask]
                 elements, added, numbers = elements[near], added[near], numbers[near]

@@ -42,7 +42,7 @@ class MemoryAccess:
 
     def reach(self, area: Area) -> None:
         """All active lanes lie in the tensor's buffer."""
-        self.area, elements = area, area.offsets(self.active).reshape(-1) // area.width
+        self.area, elements = area, area.elements(self.active).reshape(-1)
         if self.width > area.width:
             elements = (elements[:, None] + np.arange(self.width // area.width)).reshape(-1)
         self.within = (elements >= 0) & (elements < len(area.valid))

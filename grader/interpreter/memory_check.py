@@ -218,7 +218,7 @@ class MemoryCheck:
                 real = np.where(stray, np.uint64(area.base), access.pointers) + np.uint64(area.shift)
                 return real, access.mask & ~stray, stray
         if self.contributions and access.kind == "load":
-            self.contributions.load(area, area.offsets(access.active).reshape(-1) // area.width, access.program)
+            self.contributions.load(area, area.elements(access.active).reshape(-1), access.program)
         if access.kind != "load" or area.writer is not None or area.output:
             access.reach(area)
             self.races.follow(access, self.contributions)

@@ -56,7 +56,7 @@ def bubblewrap() -> str | None:
     candidates.append("bwrap")
     for candidate in candidates:
         try:
-            command = [candidate, *confinement({}), "--", sys.executable, "-c", "pass"]
+            command = [candidate, *confinement({}), "--", sys.executable, "-S", "-c", "pass"]
             if subprocess.run(command, capture_output=True, timeout=20, check=False).returncode == 0:
                 return candidate
         except (OSError, subprocess.TimeoutExpired):

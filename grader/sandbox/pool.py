@@ -15,7 +15,6 @@ import socket
 import struct
 import subprocess
 import tempfile
-import threading
 from concurrent.futures import ThreadPoolExecutor
 
 from grader.sandbox import confinement
@@ -130,9 +129,18 @@ class Pool:
     def __init__(self) -> None:
         self._parents: dict[tuple[bool, str | None], WarmParent] = {}
         self._cannot: dict[tuple[bool, str | None], str] = {}
-        self._lock = threading.Lock()
-        # A parent ends with the *thread* that started it: this one lasts as long as the process.
+        # A parent ends with the *thread* that started it: this one lasts as long as the process. It alone adds and removes parents.
         self._starter = ThreadPoolExecutor(max_workers=1, thread_name_prefix="warm-parents")
+
+    def prewarm(self, confined: bool | None) -> None:
+        """Begins to look for bubblewrap, and to start a parent of each kind."""
+
+        def started() -> None:
+            bwrap = confinement.bubblewrap() if confined is not False else None
+            for interpret in (False, True):
+                self._started(interpret, bwrap)
+
+        self._starter.submit(started)
 
     def start(self, interpret: bool, bwrap: str | None) -> ProcessHandle:
         """A new process that serves: a fork, or one started cold where forks cannot be kept apart."""
@@ -156,24 +164,28 @@ class Pool:
 
     def parent(self, interpret: bool, bwrap: str | None) -> WarmParent:
         """The parent of a kind, begun if there is none. Returns before its imports are done."""
-        with self._lock:
-            kind = interpret, bwrap
-            if kind not in self._parents:
-                self._parents[kind] = self._starter.submit(WarmParent, interpret, bwrap).result()
-            return self._parents[kind]
+        return self._starter.submit(self._started, interpret, bwrap).result()
+
+    def _started(self, interpret: bool, bwrap: str | None) -> WarmParent:
+        kind = interpret, bwrap
+        if kind not in self._parents:
+            self._parents[kind] = WarmParent(interpret, bwrap)
+        return self._parents[kind]
 
     def _discard(self, kind: tuple[bool, str | None], parent: WarmParent) -> None:
-        with self._lock:
+        def discarded() -> None:
             if self._parents.get(kind) is parent:
                 del self._parents[kind]
                 parent.end()
 
+        self._starter.submit(discarded).result()
+
     def end(self) -> None:
         """Ends every parent."""
-        with self._lock:
-            for parent in self._parents.values():
-                parent.end()
-            self._parents.clear()
+        self._starter.shutdown()
+        for parent in self._parents.values():
+            parent.end()
+        self._parents.clear()
 
     def forget(self) -> None:
         """In a child of this process: the parents belong to the process above."""
@@ -191,9 +203,7 @@ def pool() -> Pool:
 
 def prewarm(*, confined: bool | None = None) -> None:
     """Begins to start the parents; returns at once."""
-    bwrap = confinement.bubblewrap() if confined is not False else None
-    for interpret in (False, True):
-        _pool.parent(interpret, bwrap)
+    _pool.prewarm(confined)
 
 
 def _reseeded() -> None:

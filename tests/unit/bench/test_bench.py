@@ -15,7 +15,7 @@ from pathlib import Path
 
 import pytest
 
-from bench import students
+from bench import students, waiting
 from bench.breakeven import break_even
 from bench.figures import draw
 from bench.peers import all_peers
@@ -243,6 +243,24 @@ def test_instructors_read_the_table_of_cores_and_students():
     written = text[text.index(students.BEGIN) + len(students.BEGIN) : text.index(students.END)].strip()
     records = students.loaded()
     assert written == (students.table(records).strip() if records else "")
+    written = text[text.index(waiting.BEGIN) + len(waiting.BEGIN) : text.index(waiting.END)].strip()
+    assert written == waiting.table(waiting.loaded()).strip()
+
+
+def test_waiting_is_told_by_its_median_for_each_commit():
+    runs = [waiting.Command("a row", "abc", wall, wall / 10, cpu, 0.5) for wall, cpu in ((3.0, 5.0), (1.0, None), (2.0, 7.0))]
+    text = waiting.table(waiting.WaitingRecord("", 2, "", (*runs, dataclasses.replace(runs[0], commit="def"))))
+    assert "| a row | abc | 3 | 2.0 (1.0 to 3.0) | 0.20 | 6.0 |" in text
+    assert "| a row | def | 1 | 3.0 (3.0 to 3.0) | 0.30 | 5.0 |" in text
+
+
+def test_what_is_waited_for_is_new_where_it_says_so(tmp_path):
+    for row, (write, labs) in waiting.rows().items():
+        texts = []
+        for _ in range(2):
+            write(tmp_path, labs)
+            texts.append([(tmp_path / f"{lab}.py").read_text(encoding="utf-8") for lab in labs])
+        assert (texts[0] == texts[1]) is ("kept" in row), row
 
 
 def test_a_class_has_so_many_distinct_kernels(tmp_path):

@@ -62,6 +62,17 @@ def test_one_parent_serves_many_at_once(own_pool):
         box.close()
 
 
+def test_whoever_prewarms_does_not_wait_for_bubblewrap(own_pool, monkeypatch):
+    found, path = threading.Event(), bubblewrap()
+    monkeypatch.setattr(confinement, "bubblewrap", lambda: path if found.wait(60) else None)
+    pools.prewarm()
+    assert not own_pool._parents
+    found.set()
+    with Sandbox(confined=True) as box:
+        assert load(box, "").header == {}
+    assert set(own_pool._parents) == {(False, path), (True, path)}
+
+
 def test_a_fork_ends_with_its_sandbox_and_the_parent_stays(own_pool):
     with Sandbox(confined=True) as box:
         load(box, "import os\nif os.fork() == 0:\n    os.setsid()\n    while True: pass\n")

@@ -1,1 +1,0 @@
-"""How long the stages of the grader take on this machine: `make bench-grader`."""
