@@ -8,8 +8,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
 from grader.compile_errors import headline
-from grader.compile_errors.excerpt import INDENT
-from grader.compile_errors.named_line import named_line, with_lines
+from grader.compile_errors.named_line import each_with_lines, named_line
 from grader.compile_errors.setting import unparsed
 from grader.model import KernelSource, LabReport, TestResult
 from grader.parsing import nodes, parse
@@ -62,16 +61,7 @@ class Cause:
 
     def with_excerpts(self, source: KernelSource | None) -> list[str]:
         """The sentences, each with the line that it names below it; one that an earlier sentence showed is not shown again."""
-        said: list[str] = []
-        shown: set[int | None] = {None}
-        for sentence in self.sentences:
-            at = _line(sentence, source)
-            text = with_lines(sentence, source)
-            if at in shown - {None}:
-                text = "\n".join(line for line in text.split("\n") if not line.startswith(INDENT))
-            shown.add(at)
-            said.append(text)
-        return said
+        return each_with_lines(self.sentences, source)
 
     def place(self, source: KernelSource | None) -> str:
         """The line to change, as a student knows it; "" where none is named."""

@@ -276,25 +276,34 @@ def error_map(errors: ErrorMap) -> Picture:
     return _draw(height + 0.4, draw, alt)
 
 
-def values(name: str, got: torch.Tensor, expected: torch.Tensor, wrong: torch.Tensor, at: tuple[int, int]) -> Picture:
-    """Some elements of a result beside what they should be, wrong ones on red. at: row and column of the first. All [rows, columns]."""
+def values(
+    name: str, got: torch.Tensor, expected: torch.Tensor, wrong: torch.Tensor, unset: torch.Tensor, at: tuple[int, int]
+) -> Picture:
+    """Some elements of a result and what they should be, wrong ones on red; a column stands beside the other, a tile above.
+
+    All [rows, columns]. unset: where nothing was stored. at: row and column of the first.
+    """
     rows, columns = got.shape
-    halves = [(f"{name}: got", got, wrong), ("expected", expected, torch.zeros_like(wrong))]
+    none = torch.zeros_like(wrong)
+    halves = [(f"{name}: got", got, wrong, unset), ("expected", expected, none, none)]
+    across, down = (columns + 0.5, 0.0) if columns == 1 else (0.0, rows + 1.0)
 
     def draw(axes: Axes) -> None:
-        for number, (title, tile, bad) in enumerate(halves):
-            left = number * (columns + 0.5)
-            _cells(axes, bad.numpy(), [SILVER, RED], (left, left + columns, rows, 0), aspect="auto")
-            axes.text(left, -0.3, title, color=INK)
+        for number, (title, tile, bad, absent) in enumerate(halves):
+            left, top = number * across, number * down
+            _cells(axes, bad.numpy(), [SILVER, RED], (left, left + columns, top + rows, top), aspect="auto")
+            axes.text(left, top - 0.3, title, color=INK)
             for row, column in np.ndindex(rows, columns):
-                lettered(axes, left + column + 0.5, row + 0.5, f"{tile[row, column].item():.3g}", color=BLACK)
-        axes.set(xlim=(0, 2 * columns + 0.5), ylim=(rows, -0.8), xticks=[], ylabel="row")
-        axes.set_yticks([row + 0.5 for row in range(rows)], [str(at[0] + row) for row in range(rows)])
+                text = "unset" if absent[row, column] else f"{tile[row, column].item():.4g}"
+                lettered(axes, left + column + 0.5, top + row + 0.5, text, color=BLACK)
+        axes.set(xlim=(0, across + columns), ylim=(down + rows, -0.8), xticks=[], ylabel="row")
+        lines = [(top + row + 0.5, str(at[0] + row)) for top in {0.0, down} for row in range(rows)]
+        axes.set_yticks(*zip(*lines, strict=True))
         axes.spines[["left", "bottom"]].set_visible(False)
         axes.tick_params(length=0)
 
     alt = f"{int(wrong.sum())} of {wrong.numel()} elements of {name} shown are wrong, from row {at[0]}, column {at[1]} on."
-    return _draw(0.7 + 0.28 * rows, draw, alt, width=WIDTH * max(1.0, 0.3 + 0.22 * columns))
+    return _draw(0.7 + 0.28 * (down + rows), draw, alt)
 
 
 MOST_PROGRAMS = 6
