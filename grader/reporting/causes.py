@@ -63,11 +63,6 @@ class Cause:
         """The sentences, each with the line that it names below it; one that an earlier sentence showed is not shown again."""
         return each_with_lines(self.sentences, source)
 
-    def place(self, source: KernelSource | None) -> str:
-        """The line to change, as a student knows it; "" where none is named."""
-        at = _line(self.sentences[0], source)
-        return str(source.lines[at - 1]) if source is not None and at is not None else ""
-
 
 def failing(tests: Sequence[TestResult]) -> list[TestResult]:
     """The cases that are wrong, or of which the grader failed to find out."""
@@ -190,7 +185,10 @@ def _named(test: TestResult) -> bool:
 def next_thing(lab: LabReport, *, beside: bool) -> str:
     """What to fix first in a lab that ran, in one line; "" where nothing is wrong. beside: the causes stand there too, so only its line."""
     first = next(iter(causes(lab.tests, lab.source)), None)
-    if first is None:
-        return ""
-    place = first.place(lab.source) if beside else ""
-    return f"start at {place}, then grade again" if place else headline(first.sentences[0])
+    return start_at(first.sentences[0], lab.source, beside=beside) if first is not None else ""
+
+
+def start_at(sentence: str, source: KernelSource | None, *, beside: bool) -> str:
+    """What to do about the first thing that is wrong, in one line; beside: the sentence stands there too, so only its line."""
+    at = _line(sentence, source) if beside else None
+    return f"start at {source.lines[at - 1]}, then grade again" if source and at is not None else headline(sentence)

@@ -322,7 +322,7 @@ def coalesced(traffic: Traffic, found: Coalescing) -> Picture:
     used = f"{100 * share:.0f} % of their bytes"
     where = traffic.lines.get(found.line, "your kernel")
     title = (
-        f"{where}: {found.kind} of {short(found.tensor)}, one warp, {counted(found.vector, 'byte')} a thread;\n"
+        f"{where}:\none warp's {found.kind} of {short(found.tensor)}, {counted(found.vector, 'byte')} a thread;\n"
         f"{counted(len(sectors), 'sector')} of 32 bytes touched, {used} used"
     )
     shown = sectors[:MOST_SECTORS]
@@ -358,7 +358,7 @@ def coalesced(traffic: Traffic, found: Coalescing) -> Picture:
         f"One {found.kind} of {short(found.tensor)} by a warp, in Triton's default layout: {asked} bytes asked for, "
         f"{len(sectors)} sectors of 32 bytes touched, {used} used. It {verb} {counted(found.vector, 'byte')} a thread."
     )
-    return composed(1.25 + 0.34 * rows, draw, alt)
+    return composed(1.4 + 0.34 * rows, draw, alt)
 
 
 def nibbles(traffic: Traffic) -> Picture | None:
