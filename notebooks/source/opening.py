@@ -204,7 +204,7 @@ check("opening", step="add")
 # %% [markdown]
 # #### When it is wrong
 #
-# 1. Read the first sentence: it names the line. The check shows what came back beside what was expected, wrong elements in red.
+# 1. Read the first sentence: where one line is to blame, it names it. The check shows what came back beside what was expected, wrong elements in red.
 # 2. Say what the wrong elements have in common: one row, one tile, the last column, every eighth? That is most of the answer.
 # 3. Put `print("at", at)` into the function and run the check again: it shows what program 0 held, up to 40 lines. Prints cost nothing.
 # 4. `show_values("opening", step="add")` shows numbers: got, expected, difference.
@@ -218,7 +218,7 @@ check("opening", step="add")
 # %% [markdown] lang="zh"
 # #### 出错了怎么办
 #
-# 1. 先看第一句：它指出是哪一行；检查还会把算出的结果和正确结果并排画出来，红底的是错的元素。
+# 1. 先看第一句：能归到某一行时，它会指出来；检查还会把算出的结果和正确结果并排画出来，红底的是错的元素。
 # 2. 看看错的元素有什么共同点：同一行、同一个 tile、最后一列、每隔八个？答案多半就在这里。
 # 3. 在函数里写一行 `print("at", at)`，再运行检查：它会显示 0 号程序里的值，最多 40 行。打印不影响评分。
 # 4. `show_values("opening", step="add")` 直接列出数字：算出的、应有的、相差多少。

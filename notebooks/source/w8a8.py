@@ -497,9 +497,9 @@ show_order("w8a8", gpu="T4", order=swizzle_tile)
 #
 # @ladder w8a8: m16_n4096_k4096 m512_n4096_k4096 m4096_n4096_k4096
 #
-# Each step below has one change, one number to predict and one cell that checks. Predict first: a wrong prediction costs nothing, and
-# a surprise teaches most. Then change the kernel above, run its cell, and check again. If your kernel has already taken a step, the
-# check says so.
+# Each step below has one change, one number to predict and one cell that checks. Run its first cell with the dots as they are: if your
+# kernel has already taken the step, it says so, and there is nothing to predict. If not, put your number in their place and check; then
+# change the kernel above, run its cell, and check again. A wrong prediction costs nothing, and a surprise teaches most.
 #
 # The checks measure no time. They look at what the compiler made of your kernel for an H200 (the instructions of one iteration of the
 # loop, the registers, the shared memory), at the grid, and at the bytes that the interpreter counts on a small problem. They are
@@ -663,7 +663,7 @@ check("w8a8", speed="rows")
 # @speed w8a8: split
 
 # %% [markdown] lang="zh"
-# ### 加速第 6 步：token 很少时，让每个 SM 都有活干
+# ### 加速第 6 步：token 很少时，让每个 SM 都有程序可运行
 #
 # 只有 16 个 token 时，$Y$ 的 tile 很少，GPU 大部分都闲着。让 `SPLIT_K` 个程序共用一个 tile，各算 $K$ 的一段，再用
 # `tl.atomic_add(ptrs, y, mask=...)` 加到一起。这时 $Y$ 传进来就已清零，清零的时间也计入。`SPLIT_K` 为 1 时不会清零，所以那种情况保留普通的 store：
