@@ -638,7 +638,7 @@ check("w8a8", speed="tiles")
 # %% [markdown] lang="zh"
 # ### 加速第 5 步：token 很少时，谁来凑够行数？
 #
-# wgmma 是 Hopper 的矩阵指令，它的第一个操作数至少有 64 行。只有 16 个 token 时，$X$ 没有这么多行。$Y^\top = W X^\top$：权重有。
+# wgmma 是 Hopper 的矩阵指令，它的第一个操作数至少有 64 行。只有 16 个 token 时，$X$ 没有这么多行。权重有：所以改算 $Y^\top = W X^\top$。
 #
 # @speed w8a8: rows | 16 个 token、N = K = 4096 时，以你现在的 kernel，每一次真正需要的乘加，Tensor Core 实际做了几次？
 
