@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import re
+from collections.abc import Sequence
 from pathlib import Path
 
 from grader.compile_errors.excerpt import INDENT, excerpt_at, headline, place_of_caret
@@ -36,6 +37,20 @@ def with_lines(text: str, source: KernelSource | None) -> str:
             shown.add(at)
             lines += [f"{INDENT}{part}" for part in _pointed(sentence, source.module, at)]
     return "\n".join(lines)
+
+
+def each_with_lines(sentences: Sequence[str], source: KernelSource | None) -> list[str]:
+    """Sentences as `with_lines` has them; a line that an earlier one showed is not shown again."""
+    said: list[str] = []
+    shown: set[int] = set()
+    for sentence in sentences:
+        at = named_line(sentence, source) if source is not None else None
+        text = with_lines(sentence, source)
+        if at is not None and at in shown:
+            text = "\n".join(line for line in text.split("\n") if not line.startswith(INDENT))
+        shown |= {at} if at is not None else set()
+        said.append(text)
+    return said
 
 
 def as_diagnostic(message: str, folder: Path) -> str | None:

@@ -198,4 +198,4 @@ def span(numbers: Array) -> str:
 
 def plain(value: float) -> str:
     """A number as students read it."""
-    return f"{value:,.0f}".replace(",", " ") if abs(value) >= 10000 and np.isfinite(value) else f"{value:.5g}"
+    return f"{value:,.0f}".replace(",", " ") if 10_000 <= abs(value) < 1e12 else f"{value:.5g}"

@@ -37,6 +37,6 @@ def _text(value: Any) -> str:
     if data.size == 1:
         return str(data.reshape(-1)[0])
     rows = np.array2string(
-        data.reshape(value.shape or (-1,)), threshold=64, edgeitems=4, precision=5, max_line_width=MAX_LINE
+        data.reshape(value.shape or (-1,)), threshold=64, edgeitems=3, precision=5, max_line_width=MAX_LINE
     )
     return f"{value.dtype} {list(data.shape)}\n{rows}"

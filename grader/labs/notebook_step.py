@@ -34,6 +34,7 @@ class Step:
     result: str
     right: str
     hint: str
+    code: str
     harness: str
     inputs: Callable[[torch.Generator], Inputs]
     expected: Callable[[Inputs], torch.Tensor]
@@ -124,7 +125,8 @@ def column_scales(
         result="y",
         returns=y,
         right="One multiplication per element of Y, none in the loop, and no product was rounded before the sum.",
-        hint="convert the scales to fp32, give each column its scale (scales[None, :]), multiply once, end in fp16",
+        hint="a sum may not fit fp16, so scale it in fp32, once; each column has its own scale",
+        code="(acc * scales.to(tl.float32)[None, :]).to(tl.float16)",
         harness=f"""
 @triton.jit
 def harness(acc_ptr, scales_ptr, out_ptr):{offsets}

@@ -125,8 +125,10 @@ def _check_step(notebook: str, name: str) -> None:
         return
     code = tries.wants_code(notebook, name)
     first, *rest = answer.sentences if code else map(_without_advice, answer.sentences)
-    hint = tries.place_hint(answer.step.hint, opened=code)
-    said = [marked("failed", f"{name}: {first}"), *(Remark(text, "cyan") for text in rest), hint]
+    said = [marked("failed", f"{name}: {first}"), *(Remark(text, "cyan") for text in rest)]
+    said.append(tries.place_hint(answer.step.hint, opened=code))
+    if code:
+        said.append(Remark(f"Try this: {answer.step.code}.", "yellow"))
     display([*said, *printed(answer.printed), *notes()], grids(answer))
     raise NotYet(f"{answer.step.function} is not right yet: fix it, run its cell, then run this one again.")
 

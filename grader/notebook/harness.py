@@ -14,7 +14,7 @@ import torch
 
 from grader.building import BuildOptions, front_end, made_module
 from grader.compile_errors import first_endless
-from grader.compile_errors.named_line import with_lines
+from grader.compile_errors.named_line import each_with_lines, with_lines
 from grader.judging.memory_sentences import sentences
 from grader.judging.remarks import undefined
 from grader.labs.notebook_step import Step
@@ -124,7 +124,7 @@ def check_step(step: Step, source: KernelSource, options: InterpretOptions) -> S
         if differs and ended:
             wrong = (undefined(source, step_words.open_loads(source), step.result),)
     touched = _touched(ready, options) if wrong and values is not None else ()
-    said = tuple(with_lines(sentence, source) for sentence in wrong) or (step.right,)
+    said = tuple(each_with_lines(wrong, source)) or (step.right,)
     return StepAnswer(step, not wrong, said, values, touched, _printed(ready, options))
 
 
@@ -207,7 +207,8 @@ def _judged(ready: _Ready, options: InterpretOptions) -> tuple[bool, tuple[str, 
     accesses = sentences(ready.harness, source, {step.name: ready.problem}, [outcome], step.function)
     located = [step_words.named(step, text) for text in accesses]
     if outcome.status != "ran" or outcome.y is None:
-        return outcome.status == "crash", (*located, outcome.message), None
+        explained = any(finding.fault == "wild" for finding in outcome.memory or ())  # such an access has ended the run
+        return outcome.status == "crash", tuple(located if explained else (*located, outcome.message)), None
     found = _deviation(ready, outcome.y, outcome)
     named, seen = step_words.differing(step, source, found)
     return True, (*seen, *located) if named else (*located, *seen), found

@@ -35,11 +35,13 @@ def show_values(notebook: str, step: str) -> None:
         raise NotYet(sentence(answer.message))
     if answer.values is None:
         raise NotYet(f"{step} gives no values yet: {answer.sentences[0]}")
-    (got, expected, _), (row, column) = _window(answer.values)
+    (got, expected, _, unset), (row, column) = _window(answer.values)
     rows, columns = got.shape
     head = f"{answer.step.result}, rows {row} to {row + rows - 1}, columns {column} to {column + columns - 1}"
     blocks = {"got": got, "expected": expected, "difference": got.double() - expected.double()}
     texts = {title: [[f"{value.item():.4g}" for value in row] for row in block] for title, block in blocks.items()}
+    for i, j in unset.nonzero().tolist():
+        texts["got"][i][j], texts["difference"][i][j] = translated("unset"), "-"
     width = 2 + max(len(text) for block in texts.values() for row in block for text in row)
     titles = map(translated, blocks)
     lines = ["".join(title + " " * (width * columns + 3 - columns_of(title)) for title in titles)]
@@ -63,18 +65,20 @@ def printed(lines: tuple[str, ...]) -> list[Remark]:
     return [Remark("\n".join(["program 0 prints:", *(f"{INDENT}{line}" for line in lines)]), "dim")] if lines else []
 
 
-def _window(values: Deviation) -> tuple[tuple[torch.Tensor, torch.Tensor, torch.Tensor], tuple[int, int]]:
-    """Rows and columns around the first wrong element, of what came back, what was expected and what is wrong, and where they begin.
+def _window(values: Deviation) -> tuple[tuple[torch.Tensor, ...], tuple[int, int]]:
+    """Rows and columns around the first wrong element, and where they begin: what came back, what was expected, what is wrong, and what
+    was never stored.
 
     One dimension is a column, more than two are rows.
     """
-    got, expected, wrong = (
+    parts = tuple(
         one.reshape(-1, one.shape[-1]) if one.dim() > 1 else one.reshape(-1, 1)
-        for one in (values.y, values.expected, values.wrong)
+        for one in (values.y, values.expected, values.wrong, values.left)
     )
+    wrong = parts[2]
     first = wrong.nonzero()[0].tolist() if bool(wrong.any()) else [0, 0]
     row, column = (
-        max(0, min(at - 1, size - most)) for at, size, most in zip(first, got.shape, (ROWS, COLUMNS), strict=True)
+        max(0, min(at - 1, size - most)) for at, size, most in zip(first, wrong.shape, (ROWS, COLUMNS), strict=True)
     )
     cut = slice(row, row + ROWS), slice(column, column + COLUMNS)
-    return (got[cut], expected[cut], wrong[cut]), (row, column)
+    return tuple(one[cut] for one in parts), (row, column)

@@ -96,7 +96,7 @@ def functions(source: KernelSource) -> dict[str, ast.FunctionDef]:
 
 
 def _place(source: KernelSource, function: str, at: str = "") -> str:
-    """The student's place of a function; of the one line in it that `at` describes, or of its only statement, where there is one.
+    """The student's place of a function: its one line that `at` describes, or its only statement; where there is neither, its name.
 
     What a docstring says is no statement.
     """
@@ -107,7 +107,9 @@ def _place(source: KernelSource, function: str, at: str = "") -> str:
         return source.locate(node.lineno)
     fitting = [n for n in range(body[0].lineno, (node.end_lineno or 0) + 1) if at and re.search(at, lines[n - 1])]
     alone = len(body) == 1 and not isinstance(body[0], ast.For | ast.While | ast.If)
-    return source.locate(fitting[0] if len(fitting) == 1 else body[0].lineno if alone else node.lineno)
+    if len(fitting) == 1 or alone:
+        return source.locate(fitting[0] if len(fitting) == 1 else body[0].lineno)
+    return source.lines[node.lineno - 1].holder
 
 
 def open_loads(source: KernelSource) -> list[int]:
@@ -155,7 +157,7 @@ def differing(step: Step, source: KernelSource, found: Deviation) -> tuple[bool,
     slip = next((slip for slip in slips_of(source.lab_id, step.name) if found.equals(slip.result)), None)
     place = _place(source, step.function, slip.at if slip else "")
     at = tuple(int(i) for i in (left if bool(left.any()) else wrong).nonzero()[0])
-    element = f"{step.result}[{', '.join(str(i) for i in at)}]"
+    element = f"{step.result}{'' if step.result.isidentifier() else ' at '}[{', '.join(str(i) for i in at)}]"
     if bool(left.all()) and (unstored := _unstored(step, source)):
         return False, [unstored]
     if bool(left.any()):

@@ -8,8 +8,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
 from grader.compile_errors import headline
-from grader.compile_errors.excerpt import INDENT
-from grader.compile_errors.named_line import named_line, with_lines
+from grader.compile_errors.named_line import each_with_lines, named_line
 from grader.compile_errors.setting import unparsed
 from grader.model import KernelSource, LabReport, TestResult
 from grader.parsing import nodes, parse
@@ -62,21 +61,7 @@ class Cause:
 
     def with_excerpts(self, source: KernelSource | None) -> list[str]:
         """The sentences, each with the line that it names below it; one that an earlier sentence showed is not shown again."""
-        said: list[str] = []
-        shown: set[int | None] = {None}
-        for sentence in self.sentences:
-            at = _line(sentence, source)
-            text = with_lines(sentence, source)
-            if at in shown - {None}:
-                text = "\n".join(line for line in text.split("\n") if not line.startswith(INDENT))
-            shown.add(at)
-            said.append(text)
-        return said
-
-    def place(self, source: KernelSource | None) -> str:
-        """The line to change, as a student knows it; "" where none is named."""
-        at = _line(self.sentences[0], source)
-        return str(source.lines[at - 1]) if source is not None and at is not None else ""
+        return each_with_lines(self.sentences, source)
 
 
 def failing(tests: Sequence[TestResult]) -> list[TestResult]:
@@ -200,7 +185,10 @@ def _named(test: TestResult) -> bool:
 def next_thing(lab: LabReport, *, beside: bool) -> str:
     """What to fix first in a lab that ran, in one line; "" where nothing is wrong. beside: the causes stand there too, so only its line."""
     first = next(iter(causes(lab.tests, lab.source)), None)
-    if first is None:
-        return ""
-    place = first.place(lab.source) if beside else ""
-    return f"start at {place}, then grade again" if place else headline(first.sentences[0])
+    return start_at(first.sentences[0], lab.source, beside=beside) if first is not None else ""
+
+
+def start_at(sentence: str, source: KernelSource | None, *, beside: bool) -> str:
+    """What to do about the first thing that is wrong, in one line; beside: the sentence stands there too, so only its line."""
+    at = _line(sentence, source) if beside else None
+    return f"start at {source.lines[at - 1]}, then grade again" if source and at is not None else headline(sentence)

@@ -81,11 +81,13 @@ def diagnostics(report: LabReport, folder: Path) -> list[str]:
 
 
 def build_remarks(report: LabReport) -> list[Remark]:
-    """Which configs compile, and advice from what the compiler made of them."""
-    tests = [test for test in report.tests if test.kind == "build"]
-    failed = [cause for cause in causes(report.tests, report.source) if cause.test.startswith("build")]
+    """Which configs do not compile; where nothing is wrong, that all do, and advice from what the compiler made of them."""
+    tests, found = [test for test in report.tests if test.kind == "build"], causes(report.tests, report.source)
+    failed = [cause for cause in found if cause.test.startswith("build")]
     remarks = [marked("failed", "\n".join(filter(None, (*cause.sentences, cause.where)))) for cause in failed]
-    if tests and not remarks:
+    if found:
+        return remarks
+    if tests:
         names = " and ".join(test.name.removeprefix("build_") for test in tests)
         remarks.append(Remark(f"{tests[0].message}, for {names}", "dim"))
     sentences: dict[str, list[int]] = {}

@@ -169,13 +169,13 @@ def slices_of_k(traffic: Traffic) -> Picture | None:
             for low, high in program.reads[x].runs[1]:
                 axes.barh(row, high - low, left=low, **style)
         named_rows(axes, [f"slice {row}: program {program.number}" for row, program in enumerate(mine)])
-        axes.set(xlim=(0, depth), xlabel="k: columns of X that it reads", title=title)
+        axes.set(xlim=(0, depth), xlabel="k: columns of X that it reads", title=title.replace(" add to", "\nadd to"))
 
     words = "; ".join(
         f"slice {row} reads k = " + ", ".join(f"{low} to {high - 1}" for low, high in program.reads[x].runs[1][:4])
         for row, program in enumerate(mine[:8])
     )
-    return composed(0.9 + 0.24 * len(mine), draw, f"{title}. {words}.")
+    return composed(1.05 + 0.24 * len(mine), draw, f"{title}. {words}.")
 
 
 # ---------------------------------------------------------------- how often
@@ -322,7 +322,7 @@ def coalesced(traffic: Traffic, found: Coalescing) -> Picture:
     used = f"{100 * share:.0f} % of their bytes"
     where = traffic.lines.get(found.line, "your kernel")
     title = (
-        f"{where}: {found.kind} of {short(found.tensor)}, one warp, {counted(found.vector, 'byte')} a thread;\n"
+        f"{where}:\none warp's {found.kind} of {short(found.tensor)}, {counted(found.vector, 'byte')} a thread;\n"
         f"{counted(len(sectors), 'sector')} of 32 bytes touched, {used} used"
     )
     shown = sectors[:MOST_SECTORS]
@@ -352,13 +352,19 @@ def coalesced(traffic: Traffic, found: Coalescing) -> Picture:
             Patch(facecolor=PAPER, edgecolor=INK, label="moved in vain"),
             Patch(facecolor=VERMILLION, label="after a gap"),
         ]
-        axes.legend(handles=handles, loc="upper left", bbox_to_anchor=(0, 0.02 if rows > 2 else -0.02), ncols=3)
+        axes.legend(
+            handles=handles,
+            loc="upper left",
+            bbox_to_anchor=(0, 0.02 if rows > 2 else -0.02),
+            ncols=3,
+            columnspacing=0.5,
+        )
 
     alt = (
         f"One {found.kind} of {short(found.tensor)} by a warp, in Triton's default layout: {asked} bytes asked for, "
         f"{len(sectors)} sectors of 32 bytes touched, {used} used. It {verb} {counted(found.vector, 'byte')} a thread."
     )
-    return composed(1.25 + 0.34 * rows, draw, alt)
+    return composed(1.4 + 0.34 * rows, draw, alt)
 
 
 def nibbles(traffic: Traffic) -> Picture | None:

@@ -62,6 +62,8 @@ STYLE: Any = {
 }
 WIDTH = 4.4
 """Inches. 4.4 inches are 422 CSS pixels; in the 300 that a phone leaves, the text is still 8 pixels high."""
+LETTER = 0.08
+"""Inches that a letter or digit of a picture takes, on average."""
 
 
 @dataclass(frozen=True)
@@ -276,25 +278,41 @@ def error_map(errors: ErrorMap) -> Picture:
     return _draw(height + 0.4, draw, alt)
 
 
-def values(name: str, got: torch.Tensor, expected: torch.Tensor, wrong: torch.Tensor, at: tuple[int, int]) -> Picture:
-    """Some elements of a result beside what they should be, wrong ones on red. at: row and column of the first. All [rows, columns]."""
+def values(
+    name: str, got: torch.Tensor, expected: torch.Tensor, wrong: torch.Tensor, unset: torch.Tensor, at: tuple[int, int]
+) -> Picture:
+    """Some elements of a result and what they should be, wrong ones on red; a column stands beside the other, a tile above.
+
+    All [rows, columns]. unset: where nothing was stored. at: row and column of the first.
+    """
     rows, columns = got.shape
-    halves = [(f"{name}: got", got, wrong), ("expected", expected, torch.zeros_like(wrong))]
+    right, texts = torch.zeros_like(wrong), [_texts(got, unset), _texts(expected, torch.zeros_like(unset))]
+    halves = [(f"{name}: got", texts[0], wrong), ("expected", texts[1], right)]
+    across, down = (columns + 0.5, 0.0) if columns == 1 else (0.0, rows + 1.0)
 
     def draw(axes: Axes) -> None:
         for number, (title, tile, bad) in enumerate(halves):
-            left = number * (columns + 0.5)
-            _cells(axes, bad.numpy(), [SILVER, RED], (left, left + columns, rows, 0), aspect="auto")
-            axes.text(left, -0.3, title, color=INK)
+            left, top = number * across, number * down
+            _cells(axes, bad.numpy(), [SILVER, RED], (left, left + columns, top + rows, top), aspect="auto")
+            axes.text(left, top - 0.3, title, color=INK)
             for row, column in np.ndindex(rows, columns):
-                lettered(axes, left + column + 0.5, row + 0.5, f"{tile[row, column].item():.3g}", color=BLACK)
-        axes.set(xlim=(0, 2 * columns + 0.5), ylim=(rows, -0.8), xticks=[], ylabel="row")
-        axes.set_yticks([row + 0.5 for row in range(rows)], [str(at[0] + row) for row in range(rows)])
+                lettered(axes, left + column + 0.5, top + row + 0.5, tile[row][column], color=BLACK)
+        axes.set(xlim=(0, across + columns), ylim=(down + rows, -0.8), xticks=[], ylabel="row")
+        lines = [(top + row + 0.5, str(at[0] + row)) for top in {0.0, down} for row in range(rows)]
+        axes.set_yticks(*zip(*lines, strict=True))
         axes.spines[["left", "bottom"]].set_visible(False)
         axes.tick_params(length=0)
 
     alt = f"{int(wrong.sum())} of {wrong.numel()} elements of {name} shown are wrong, from row {at[0]}, column {at[1]} on."
-    return _draw(0.7 + 0.28 * rows, draw, alt, width=WIDTH * max(1.0, 0.3 + 0.22 * columns))
+    longest = max(len(text) for tile in texts for row in tile for text in row)
+    return _draw(0.7 + 0.28 * (down + rows), draw, alt, max(WIDTH, 0.5 + (across + columns) * (0.1 + LETTER * longest)))
+
+
+def _texts(tile: torch.Tensor, unset: torch.Tensor) -> list[list[str]]:
+    return [
+        ["unset" if absent else f"{value:.4g}" for value, absent in zip(*row, strict=True)]
+        for row in zip(tile.tolist(), unset.tolist(), strict=True)
+    ]
 
 
 MOST_PROGRAMS = 6
@@ -314,8 +332,8 @@ def footprints(programs: Sequence[Mapping[str, np.ndarray[Any, Any]]], result: s
                 box(axes, (row, row + 0.85), (column, column + 0.9), fill=False, edgecolor=FAINT, linewidth=0.8)
         for column, name in enumerate(names):
             verb = "stores to" if column == len(names) - 1 else "loads"
-            axes.text(column, -0.12, f"{verb} {name}", va="bottom")
-        axes.set(xlim=(-0.02, len(names)), ylim=(len(shown), -0.5), xticks=[])
+            axes.text(column, -0.12, f"{verb}\n{name}", va="bottom")
+        axes.set(xlim=(-0.02, len(names)), ylim=(len(shown), -0.9), xticks=[])
         axes.set_yticks([row + 0.42 for row in range(len(shown))], [f"program {row}" for row in range(len(shown))])
         axes.tick_params(length=0)
         axes.spines[["left", "bottom"]].set_visible(False)
@@ -327,9 +345,8 @@ def footprints(programs: Sequence[Mapping[str, np.ndarray[Any, Any]]], result: s
         )
         for number, one in enumerate(shown)
     ]
-    return _draw(
-        0.35 + 0.42 * len(shown), draw, f"What each program touches: {'; '.join(words)}.", max(WIDTH, 0.9 + len(names))
-    )
+    width = 0.9 + len(names) * max(1.0, 0.1 + LETTER * max(map(len, names)))
+    return _draw(0.52 + 0.42 * len(shown), draw, f"What each program touches: {'; '.join(words)}.", max(WIDTH, width))
 
 
 def wrong_tiles(errors: ErrorMap) -> tuple[list[tuple[int, int]], int]:

@@ -41,5 +41,5 @@ def standing_text(lab_id: str, rung: str) -> str:
 
 
 def _time(entry: Entry) -> str:
-    sparse = "" if entry.sparsity is None else f" with {entry.sparsity:.0%} zeros"
-    return f"M = {entry.M}{sparse} {entry.time_us:.1f} us"
+    sparse = "" if entry.sparsity is None else f" at sparsity {entry.sparsity}"
+    return f"M = {entry.M}{sparse}: {entry.time_us:.1f} us"

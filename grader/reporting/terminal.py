@@ -12,7 +12,7 @@ from grader.compile_errors import headline
 from grader.compile_errors.excerpt import INDENT
 from grader.model import Config, KernelSource, LabReport, Report, TestResult
 from grader.reporting.advice import describe_facts
-from grader.reporting.causes import Cause, causes, failing, next_thing
+from grader.reporting.causes import Cause, causes, failing, next_thing, start_at
 
 MARKS = {
     "passed": ("✓", "green"),
@@ -48,10 +48,10 @@ def _lab(lab: LabReport, *, every: bool) -> RenderableType:
     head.append(f"{number(lab.points)} of {number(lab.max_points)} {'bonus ' if lab.bonus else ''}points", style="bold")
     if not lab.tests:
         colour = "yellow" if lab.status in ("not_attempted", "not_graded") else "red"
-        return Group(head, Padding(Text(f"{lab.status}: {lab.message}", style=colour), (0, 0, 0, 2)))
+        return Group(head, Padding(Text(f"{lab.status.replace('_', ' ')}: {lab.message}", style=colour), (0, 0, 0, 2)))
     parts: list[RenderableType] = [head]
     if lab.status != "graded":
-        parts.append(Padding(Text(f"{lab.status}: {lab.message}", style="red"), (0, 0, 0, 2)))
+        parts.append(Padding(Text(f"{lab.status.replace('_', ' ')}: {lab.message}", style="red"), (0, 0, 0, 2)))
     text, colour = outcome(lab)
     parts.append(Padding(Text(text, style=colour), (0, 0, 0, 1)))
     found = causes(lab.tests, lab.source)
@@ -216,7 +216,7 @@ def _to_fix(report: Report, *, beside: bool) -> str:
     for lab in report.labs.values():
         seen = any(test.kind == "memory" and test.metrics.get("seen") for test in lab.tests)
         if lab.status in ("rejected", "build_error", "timeout", "crash") and not seen:
-            return f"{lab.lab_id}: {headline(lab.message)}"
+            return f"{lab.lab_id}: {start_at(lab.message, lab.source, beside=beside)}"
         if lab.status != "not_attempted" and (first := next_thing(lab, beside=beside)):
             return f"{lab.lab_id}: {first}"
     return ""

@@ -770,7 +770,7 @@ print(f"error with everything in int8: {whole:.2%}; with the outlier columns in 
 # | dynamic int8 takes 15 to 20 % more memory | 21.9 % by the lecture's own table, in the same cell |
 # | fused, it is 14 % faster | by that table it takes 11.5 % less time than 16 bits, which makes it 13.0 % faster, and 5.0 % less than the three steps: none of these is 14 |
 # | in Triton the rescaling is one line | it is: step 5 of `w8a8`. The kernel around it is the notebook |
-# | NVIDIA took int4 out of the H100 and moved to FP4 | int4 tensor cores ended with Ampere; FP4 came with Blackwell, so the H100 has neither: `w4a16` multiplies in fp16 |
+# | NVIDIA took int4 out of the H100 and moved to FP4 | tensor cores multiplied int4 from Turing to Ada; Hopper left it out, and FP4 came with Blackwell. So the H100 has neither: `w4a16` multiplies in fp16 |
 # | cuSPARSE takes fp32 only | the last cell, on a GPU: PyTorch gives a BSR and a CSR matrix of fp16 to it |
 # | COO, CSR, CSC, BSR | the third cell counts their bytes. CSC is CSR of the transpose; only BSR has tiles for `tl.dot` |
 #
@@ -802,7 +802,7 @@ print(f"error with everything in int8: {whole:.2%}; with the outlier columns in 
 # | 动态 int8 多用 15 到 20 % 的显存 | 按讲座自己的表是 21.9 %，算在同一个单元里 |
 # | 融合之后快 14 % | 按那张表，时间比 16 位少 11.5 %，即速度快 13.0 %；比三步做法少 5.0 %。没有一个是 14 |
 # | 用 Triton 做反量化只要一行 | 确实：就是 `w8a8` 的第 5 步。它外面的 kernel 则是整个 notebook |
-# | NVIDIA 在 H100 上去掉了 int4，改用 FP4 | int4 的 Tensor Core 到 Ampere 为止，FP4 从 Blackwell 开始，H100 两样都没有：所以 `w4a16` 用 fp16 相乘 |
+# | NVIDIA 在 H100 上去掉了 int4，改用 FP4 | Turing 到 Ada 的 Tensor Core 能乘 int4，Hopper 去掉了，FP4 则从 Blackwell 开始。H100 两样都没有，所以 `w4a16` 用 fp16 相乘 |
 # | cuSPARSE 只支持 fp32 | 最后一个单元（需要 GPU）：PyTorch 把 fp16 的 BSR 和 CSR 矩阵交给它 |
 # | COO、CSR、CSC、BSR | 第三个单元数它们的字节。CSC 就是转置的 CSR；只有 BSR 有能交给 `tl.dot` 的 tile |
 #

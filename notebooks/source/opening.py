@@ -103,7 +103,7 @@ for M in (1, 16, 512, 4096):
 # - 低于这个数，时间花在访存上，叫**访存受限**（memory-bound）：一个或几个 token。每个权重的字节少了，时间就少了。
 # - 高于这个数，时间花在 Tensor Core 上，叫**计算受限**（compute-bound）：很多 token。乘法更便宜了，时间就少了。
 #
-# 这就是整组实验的地图。把它画成图，叫作 roofline：
+# 整组实验都由此而来。把它画成图，叫作 roofline：
 
 # %%
 # A second, at best, on the H200 of our benchmarks:
@@ -152,7 +152,7 @@ pictures.Slider("tokens (M)", {str(M): drawn(M) for M in tokens}, first=2)
 # Triton 的 kernel 是一个函数，同时运行很多份。每一份叫作一个**程序**（program），处理一个 **tile**：一小片数，
 # 一起读入，一起计算，一起写出。
 #
-# 程序先问自己是几号，再算出哪些元素归自己，然后开始干活：
+# 程序先问自己是几号，再算出哪些元素归自己：
 
 # %%
 @triton.jit
@@ -204,7 +204,7 @@ check("opening", step="add")
 # %% [markdown]
 # #### When it is wrong
 #
-# 1. Read the first sentence: it names the line. The check shows what came back beside what was expected, wrong elements in red.
+# 1. Read the first sentence: where one line is to blame, it names it. The check shows what came back beside what was expected, wrong elements in red.
 # 2. Say what the wrong elements have in common: one row, one tile, the last column, every eighth? That is most of the answer.
 # 3. Put `print("at", at)` into the function and run the check again: it shows what program 0 held, up to 40 lines. Prints cost nothing.
 # 4. `show_values("opening", step="add")` shows numbers: got, expected, difference.
@@ -218,7 +218,7 @@ check("opening", step="add")
 # %% [markdown] lang="zh"
 # #### 出错了怎么办
 #
-# 1. 先看第一句：它指出是哪一行；检查还会把算出的结果和正确结果并排画出来，红底的是错的元素。
+# 1. 先看第一句：能归到某一行时，它会指出来；检查还会把算出的结果和正确结果并排画出来，红底的是错的元素。
 # 2. 看看错的元素有什么共同点：同一行、同一个 tile、最后一列、每隔八个？答案多半就在这里。
 # 3. 在函数里写一行 `print("at", at)`，再运行检查：它会显示 0 号程序里的值，最多 40 行。打印不影响评分。
 # 4. `show_values("opening", step="add")` 直接列出数字：算出的、应有的、相差多少。
@@ -377,7 +377,7 @@ check("opening", step="transpose")
 # %% [markdown] lang="zh"
 # ## 3. 量化：用更少的位表示一个数
 #
-# 先说保持不变的数值格式。**fp16** 有 11 位有效位，最大到 65504；**bf16** 的范围与 fp32 一样大，有效位是 8 位。
+# 先说浮点格式。**fp16** 有 11 位有效位，最大到 65504；**bf16** 的范围与 fp32 一样大，有效位是 8 位。
 # 结果超出类型的范围，就是**溢出**（overflow）：浮点数变成 inf，整数的和则回绕到另一端。把浮点数转换成放不下它的整数类型，结果没有定义，
 # 所以要先钳位。在这几个实验里，激活是 fp16，求和用 fp32 或 int32。
 #

@@ -338,9 +338,9 @@ show_programs("w4a16")
 #
 # @ladder w4a16: m1_n4096_k4096 m16_n4096_k4096 m512_n4096_k4096
 #
-# Each step below has one change, one number to predict and one cell that checks. Predict first: a wrong prediction costs nothing, and
-# a surprise teaches most. Then change the kernel above, run its cell, and check again. If your kernel has already taken a step, the
-# check says so.
+# Each step below has one change, one number to predict and one cell that checks. Run its first cell with the dots as they are: if your
+# kernel has already taken the step, it says so, and there is nothing to predict. If not, put your number in their place and check; then
+# change the kernel above, run its cell, and check again. A wrong prediction costs nothing, and a surprise teaches most.
 #
 # The checks measure no time. They look at what the compiler made of your kernel for an H200 (the instructions of one iteration of the
 # loop, the registers, the shared memory), at the grid, and at the bytes that the interpreter counts on a small problem. They are
@@ -358,8 +358,8 @@ show_programs("w4a16")
 # | SPLIT_K 个程序共用 $Y$ 的一个 tile，各算 $K$ 的一段；照顾 L2 的顺序；tile 自动调优
 # | 乘积转置过来算，让权重从寄存器进入，用到哪里拆到哪里
 #
-# 下面每一步都有一处改动、一个要预测的数和一个检查单元。先预测：猜错没有损失，而意料之外的结果最能让人学到东西。
-# 然后修改上面的 kernel，运行它所在的单元，再回来检查。你的 kernel 已经做到的步骤，检查会直接说明。
+# 下面每一步都有一处改动、一个要预测的数和一个检查单元。先原样运行第一个单元，省略号不动：你的 kernel 已经做到的步骤会直接说明，不必预测。
+# 否则把你的数写在省略号那里并检查；然后修改上面的 kernel，运行它所在的单元，再检查一次。猜错没有损失，而意料之外的结果最能让人学到东西。
 #
 # 这些检查不计时。它们看的是编译器为 H200 把你的 kernel 编译成了什么（循环一轮的指令、寄存器、共享内存），是 grid，还有解释器在一个小规模问题上
 # 数出的字节数。它们不计分，计分的是最后的计时。
@@ -456,7 +456,7 @@ check("w4a16", speed="nibbles")
 # @speed w4a16: split
 
 # %% [markdown] lang="zh"
-# ### 加速第 4 步：只有一个 token 时，让每个 SM 都有活干
+# ### 加速第 4 步：只有一个 token 时，让每个 SM 都有程序可运行
 #
 # 一个 token、4096 列、tile 宽 64，一共是 64 个程序，而 GPU 有 132 个 SM。让 `SPLIT_K` 个程序共同负责一个 tile，
 # 各算 $K$ 的一段，再用 `tl.atomic_add` 加在一起。这时传入的 $Y$ 已经清零，清零的时间也计算在内。

@@ -497,9 +497,9 @@ show_order("w8a8", gpu="T4", order=swizzle_tile)
 #
 # @ladder w8a8: m16_n4096_k4096 m512_n4096_k4096 m4096_n4096_k4096
 #
-# Each step below has one change, one number to predict and one cell that checks. Predict first: a wrong prediction costs nothing, and
-# a surprise teaches most. Then change the kernel above, run its cell, and check again. If your kernel has already taken a step, the
-# check says so.
+# Each step below has one change, one number to predict and one cell that checks. Run its first cell with the dots as they are: if your
+# kernel has already taken the step, it says so, and there is nothing to predict. If not, put your number in their place and check; then
+# change the kernel above, run its cell, and check again. A wrong prediction costs nothing, and a surprise teaches most.
 #
 # The checks measure no time. They look at what the compiler made of your kernel for an H200 (the instructions of one iteration of the
 # loop, the registers, the shared memory), at the grid, and at the bytes that the interpreter counts on a small problem. They are
@@ -516,8 +516,8 @@ show_order("w8a8", gpu="T4", order=swizzle_tile)
 # | 循环里不做除法，也不转换成整数
 # | tile 的大小合乎任务，顺序照顾 L2
 #
-# 下面的每一步都包括一处改动、一个要预测的数和一个检查单元。先预测：猜错没有损失，而出乎意料的时候学到的最多。
-# 然后修改上面的 kernel，运行那个单元，再回来看。你的 kernel 已经做到的步骤，检查会直接说明。
+# 下面每一步都有一处改动、一个要预测的数和一个检查单元。先原样运行第一个单元，省略号不动：你的 kernel 已经做到的步骤会直接说明，不必预测。
+# 否则把你的数写在省略号那里并检查；然后修改上面的 kernel，运行它所在的单元，再检查一次。猜错没有损失，而意料之外的结果最能让人学到东西。
 #
 # 这些检查不计时。它们看的是编译器为 H200 把你的 kernel 编译成了什么（循环一轮的指令、寄存器、共享内存），
 # 还有 grid，以及解释器在一个小问题上统计出的字节数。检查不给分；给分的是最后的计时。
@@ -638,7 +638,7 @@ check("w8a8", speed="tiles")
 # %% [markdown] lang="zh"
 # ### 加速第 5 步：token 很少时，谁来凑够行数？
 #
-# wgmma 是 Hopper 的矩阵指令，它的第一个操作数至少有 64 行。只有 16 个 token 时，$X$ 没有这么多行。$Y^\top = W X^\top$：权重有。
+# wgmma 是 Hopper 的矩阵指令，它的第一个操作数至少有 64 行。只有 16 个 token 时，$X$ 没有这么多行。权重有：所以改算 $Y^\top = W X^\top$。
 #
 # @speed w8a8: rows | 16 个 token、N = K = 4096 时，以你现在的 kernel，每一次真正需要的乘加，Tensor Core 实际做了几次？
 
@@ -663,7 +663,7 @@ check("w8a8", speed="rows")
 # @speed w8a8: split
 
 # %% [markdown] lang="zh"
-# ### 加速第 6 步：token 很少时，让每个 SM 都有活干
+# ### 加速第 6 步：token 很少时，让每个 SM 都有程序可运行
 #
 # 只有 16 个 token 时，$Y$ 的 tile 很少，GPU 大部分都闲着。让 `SPLIT_K` 个程序共用一个 tile，各算 $K$ 的一段，再用
 # `tl.atomic_add(ptrs, y, mask=...)` 加到一起。这时 $Y$ 传进来就已清零，清零的时间也计入。`SPLIT_K` 为 1 时不会清零，所以那种情况保留普通的 store：

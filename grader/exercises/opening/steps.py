@@ -110,7 +110,8 @@ STEPS = (
         function="add",
         result="out",
         right="Three programs, each with sixteen elements of its own. That is all there is to a grid.",
-        hint="a program's elements are tl.program_id(0) * BLOCK + tl.arange(0, BLOCK); load both, add, store",
+        hint="the number of the program says where its elements begin; each is loaded from x and from y, added, and stored to out",
+        code="a program's elements are tl.program_id(0) * BLOCK + tl.arange(0, BLOCK); load both, add, store",
         harness=f"""
 @triton.jit
 def harness(x_ptr, y_ptr, out_ptr):
@@ -125,7 +126,8 @@ def harness(x_ptr, y_ptr, out_ptr):
         function="add_masked",
         result="out",
         right="The last program has lanes beyond the end, and neither reads nor writes there.",
-        hint="at < n is a mask; give it to both loads and to the store",
+        hint="the last program has lanes beyond the end, and both loads and the store need a mask that leaves them out",
+        code="at < n is a mask; give it to both loads and to the store",
         harness=f"""
 @triton.jit
 def harness(x_ptr, y_ptr, n, out_ptr):
@@ -141,8 +143,8 @@ def harness(x_ptr, y_ptr, n, out_ptr):
         result="tile",
         returns=TILE,
         right="Rows go down, columns go across, and each axis has its own stride.",
-        hint="element (i, j) lies at ptr + rows[i] * stride_row + columns[j] * stride_column; "
-        "`[:, None]` and `[None, :]` spread the two",
+        hint="a row number times the row's stride, plus a column number times the column's: one runs down, the other across",
+        code="element (i, j) lies at ptr + rows[i] * stride_row + columns[j] * stride_column; `[:, None]` and `[None, :]` spread the two",
         harness=f"""
 @triton.jit
 def harness(x_ptr, stride_row, stride_column, out_ptr):
@@ -158,7 +160,9 @@ def harness(x_ptr, stride_row, stride_column, out_ptr):
         result="tile",
         returns=TILE,
         right="Two axes, two ends, one mask. You will use this function in every lab.",
-        hint="mask=(rows < row_count)[:, None] & (columns < column_count)[None, :], and other=0 for what is left out",
+        hint="a row and a column each have their own end: two comparisons, one down and one across, joined into one mask; what "
+        "it leaves out counts as zero",
+        code="mask=(rows < row_count)[:, None] & (columns < column_count)[None, :], and other=0 for what is left out",
         harness=f"""
 @triton.jit
 def harness(x_ptr, stride_row, stride_column, row_count, column_count, out_ptr):
@@ -173,8 +177,9 @@ def harness(x_ptr, stride_row, stride_column, row_count, column_count, out_ptr):
         function="transpose",
         result="y",
         right="Nothing was moved between registers: a transpose is the same tile, stored with other strides.",
-        hint="element (i, j) of the tile goes to y_ptr + columns[j] * M + rows[i], since row n of y has M elements; "
-        "the mask of the store is that of the load",
+        hint="the store's addresses are those of y, whose rows have M elements; its mask is that of the load",
+        code="element (i, j) of the tile goes to y_ptr + columns[j] * M + rows[i], since row n of y has M elements; the mask of "
+        "the store is that of the load",
         harness=f"""
 @triton.jit
 def harness(x_ptr, stride_row, stride_column, M, N, out_ptr):
@@ -189,8 +194,9 @@ def harness(x_ptr, stride_row, stride_column, M, N, out_ptr):
         function="row_scales",
         result="scale",
         right="This is the kernel that computes input_scale for W8A8: one number per row, by which X is divided.",
-        hint="keep a vector of BLOCK_M maxima that begins with zeros; for each tile along K take "
-        "tl.maximum of it and tl.max(tl.abs(tile), axis=1); at the end divide by 127, and let tl.where put 1 where the maximum is 0",
+        hint="keep one maximum of magnitudes for each row from tile to tile; divide once, at the end, and think of the rows of zeros",
+        code="keep a vector of BLOCK_M maxima that begins with zeros; for each tile along K take tl.maximum of it and "
+        "tl.max(tl.abs(tile), axis=1); at the end divide by 127, and let tl.where put 1 where the maximum is 0",
         harness=f"""
 @triton.jit
 def harness(x_ptr, stride_row, stride_column, M, K, out_ptr):
@@ -207,7 +213,8 @@ def harness(x_ptr, stride_row, stride_column, M, K, out_ptr):
         result="words",
         returns=PACKED,
         right="Eight numbers, one word. The bits do not overlap, so that a sum is as good as an OR.",
-        hint="q & 0xF keeps the lowest four bits, << 4 * i moves those of element i to their place, tl.sum(..., axis=1) joins them",
+        hint="keep the lowest four bits of each number, move them to their own place in the word, then join the eight",
+        code="q & 0xF keeps the lowest four bits, << 4 * i moves those of element i to their place, tl.sum(..., axis=1) joins them",
         harness=f"""
 @triton.jit
 def harness(q_ptr, out_ptr):
@@ -222,7 +229,9 @@ def harness(q_ptr, out_ptr):
         result="q",
         returns=UNPACKED,
         right="And back, signs included. W4A16 is this and a product.",
-        hint="words[:, None] << 28 - 4 * i puts element i at the top of the word, and >> 28 brings it down with its sign",
+        hint="how far the element's top bit is from the word's depends on the element; a shift to the right copies the sign on "
+        "the way back",
+        code="words[:, None] << 28 - 4 * i puts element i at the top of the word, and >> 28 brings it down with its sign",
         harness=f"""
 @triton.jit
 def harness(words_ptr, out_ptr):
@@ -236,7 +245,9 @@ def harness(words_ptr, out_ptr):
         function="sparse_times_vector",
         result="y",
         right="Only blocks that are there were read, and the empty block row gave zeros without a special case.",
-        hint="block row r owns the blocks from crow_indices[r] up to, but not including, crow_indices[r + 1]; block b is "
+        hint="which blocks are this block row's, and which elements of x is each of them multiplied by? A row of a block is "
+        "multiplied by all of these and summed",
+        code="block row r owns the blocks from crow_indices[r] up to, but not including, crow_indices[r + 1]; block b is "
         "multiplied by the elements of x from BLOCK * col_indices[b] on; tl.sum(block * x[None, :], axis=1)",
         harness=f"""
 @triton.jit
@@ -253,8 +264,10 @@ def harness(values_ptr, crow_indices_ptr, col_indices_ptr, x_ptr, out_ptr):
         function="multiply",
         result="y",
         right="A tiled product with tails on all sides. The labs change what happens between load and dot.",
-        hint="rows and columns of the tile from pid; in the loop x is load_tile(x_ptr, rows, depth, M, K, K, 1), and w, read as [K, N], "
-        "load_tile(w_ptr, depth, columns, K, N, 1, K); acc is fp32, y fp16; the store has a mask",
+        hint="rows and columns follow from the number of the program; the tiles of X and W move along K together; W is stored as "
+        "[N, K] and read as [K, N]; the store has a mask",
+        code="rows and columns of the tile from pid; in the loop x is load_tile(x_ptr, rows, depth, M, K, K, 1), and w, read as "
+        "[K, N], load_tile(w_ptr, depth, columns, K, N, 1, K); acc is fp32, y fp16; the store has a mask",
         harness=f"""
 @triton.jit
 def harness(x_ptr, w_ptr, M, N, K, out_ptr):

@@ -51,7 +51,12 @@ def _dot(inputs: Inputs) -> torch.Tensor:
 
 def _loop_inputs(generator: torch.Generator) -> Inputs:
     x = _x_inputs(generator)
-    return {**x, "values_ptr": _values(generator), "crow_ptr": _indices(CROW), "col_ptr": _indices(COLUMNS)}
+    return {
+        **x,
+        "values_ptr": _values(generator),
+        "crow_indices_ptr": _indices(CROW),
+        "col_indices_ptr": _indices(COLUMNS),
+    }
 
 
 def _rows_of_blocks(inputs: Inputs) -> torch.Tensor:
@@ -92,19 +97,22 @@ STEPS = (
     Step(
         name="find",
         function="find_blocks",
-        result="first and last",
+        result="found (block row; first, last)",
         right="Two numbers say which blocks belong to a block row, and an empty row needs no special case: its range is empty.",
-        hint="block row r owns the blocks from crow[r] up to, but not including, crow[r + 1]; return both numbers",
+        hint="a block row ends where the next one begins; both numbers are in crow_indices",
+        code="return tl.load(crow_indices_ptr + block_row), tl.load(crow_indices_ptr + block_row + 1)",
         harness="""
 @triton.jit
-def harness(crow_ptr, out_ptr):
+def harness(crow_indices_ptr, out_ptr):
     for block_row in range(4):
-        first, last = find_blocks(crow_ptr, block_row)
+        first, last = find_blocks(crow_indices_ptr, block_row)
         tl.store(out_ptr + 2 * block_row, first)
         tl.store(out_ptr + 2 * block_row + 1, last)
 """,
-        inputs=lambda generator: {"crow_ptr": _indices(CROW)},
-        expected=lambda inputs: torch.stack([tensor(inputs, "crow_ptr")[:-1], tensor(inputs, "crow_ptr")[1:]], dim=1),
+        inputs=lambda generator: {"crow_indices_ptr": _indices(CROW)},
+        expected=lambda inputs: torch.stack(
+            [tensor(inputs, "crow_indices_ptr")[:-1], tensor(inputs, "crow_indices_ptr")[1:]], dim=1
+        ),
     ),
     Step(
         name="gather",
@@ -112,14 +120,15 @@ def harness(crow_ptr, out_ptr):
         result="tile",
         returns=TILE,
         right="The column index of a block says by which 32 columns of X it is multiplied; the others are never read.",
-        hint="load col_indices[b], multiply by BLOCK, and let the tile's columns begin there; "
-        "mask=(rows < M)[:, None], and other=0.0 for what is left out",
+        hint="the column index counts blocks, and each is BLOCK columns wide; rows from M on are not read, and count as zero",
+        code="load col_indices[b], multiply by BLOCK, and let the tile's columns begin there; mask=(rows < M)[:, None], and "
+        "other=0.0 for what is left out",
         harness=f"""
 @triton.jit
-def harness(x_ptr, M, stride_xm, stride_xk, col_ptr, b, out_ptr):{OFFSETS}
-    tile = load_x_tile(x_ptr, col_ptr, b, rows, M, stride_xm, stride_xk, {BLOCK})
+def harness(x_ptr, M, stride_xm, stride_xk, col_indices_ptr, b, out_ptr):{OFFSETS}
+    tile = load_x_tile(x_ptr, col_indices_ptr, b, rows, M, stride_xm, stride_xk, {BLOCK})
 {stored("tile", TILE)}""",
-        inputs=lambda generator: {**_x_inputs(generator), "col_ptr": _indices(COLUMNS), "b": 4},
+        inputs=lambda generator: {**_x_inputs(generator), "col_indices_ptr": _indices(COLUMNS), "b": 4},
         expected=_gathered,
     ),
     Step(
@@ -128,7 +137,8 @@ def harness(x_ptr, M, stride_xm, stride_xk, col_ptr, b, out_ptr):{OFFSETS}
         result="acc",
         returns=ACC,
         right="W is stored as [N, K], so a block is [n, k] and the product needs it as [k, n].",
-        hint="block b begins at values_ptr + b * BLOCK * BLOCK; read element (k, n) of its transpose at n * BLOCK + k",
+        hint="how many numbers lie before block b? Read it with its rows and columns exchanged",
+        code="block b begins at values_ptr + b * BLOCK * BLOCK; read element (k, n) of its transpose at n * BLOCK + k",
         harness=f"""
 @triton.jit
 def harness(x_ptr, values_ptr, b, acc_ptr, out_ptr):{OFFSETS}
@@ -145,12 +155,13 @@ def harness(x_ptr, values_ptr, b, acc_ptr, out_ptr):{OFFSETS}
         result="acc (block row, row, column)",
         returns=ACC,
         right="Only the stored blocks were read, and the empty block row gave zeros.",
-        hint="start from tl.zeros((BLOCK_M, BLOCK), dtype=tl.float32) and go from `first` up to, but not including, `last`",
+        hint="an fp32 sum that begins at zero, and a loop over the blocks of this row and no others",
+        code="start from tl.zeros((BLOCK_M, BLOCK), dtype=tl.float32) and go from `first` up to, but not including, `last`",
         harness=f"""
 @triton.jit
-def harness(x_ptr, M, stride_xm, stride_xk, values_ptr, crow_ptr, col_ptr, out_ptr):{OFFSETS}
+def harness(x_ptr, M, stride_xm, stride_xk, values_ptr, crow_indices_ptr, col_indices_ptr, out_ptr):{OFFSETS}
     block_row = tl.program_id(0)
-    acc = accumulate(x_ptr, values_ptr, crow_ptr, col_ptr, block_row, rows, M, stride_xm, stride_xk, {ROWS}, {BLOCK})
+    acc = accumulate(x_ptr, values_ptr, crow_indices_ptr, col_indices_ptr, block_row, rows, M, stride_xm, stride_xk, {ROWS}, {BLOCK})
 {stored("acc", ACC, at=f"out_ptr + block_row * {ROWS * BLOCK}")}""",
         grid=(len(CROW) - 1, 1, 1),
         inputs=_loop_inputs,
@@ -162,7 +173,8 @@ def harness(x_ptr, M, stride_xm, stride_xk, values_ptr, crow_ptr, col_ptr, out_p
         function="store_tile",
         result="Y",
         right="Every row inside Y was written once, and no row beyond it was touched.",
-        hint="convert acc to fp16 and give tl.store a mask: (rows < M)[:, None]",
+        hint="convert, and leave out the rows beyond Y; the columns always fit",
+        code="convert acc to fp16 and give tl.store a mask: (rows < M)[:, None]",
         harness=f"""
 @triton.jit
 def harness(acc_ptr, M, stride_ym, stride_yn, out_ptr):{OFFSETS}

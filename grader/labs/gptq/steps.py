@@ -121,8 +121,9 @@ STEPS = (
         result="q",
         returns=Q,
         right="Eight unsigned values per word, in the order of K.",
-        hint="shift each nibble to the lowest four bits and mask off the others: nothing is signed here. "
-        "Then [words, 8, columns] becomes [8 * words, columns]",
+        hint="shift each nibble to the lowest four bits and mask off the others: nothing is signed here. Then [words, 8, "
+        "columns] becomes [8 * words, columns]",
+        code="(words[:, None, :] >> (4 * tl.arange(0, 8))[None, :, None]) & 0xF, then tl.reshape to (8 * words.shape[0], words.shape[1])",
         harness=f"""
 @triton.jit
 def harness(words_ptr, out_ptr):{OFFSETS}
@@ -137,7 +138,8 @@ def harness(words_ptr, out_ptr):{OFFSETS}
         result="zeros",
         returns=Q,
         right="Packed along N, stored minus one, one row per group: you got all three right.",
-        hint="the group of k is k // group_size; column n lies in word n // 8 of its row, at bits 4 * (n % 8). Then add one",
+        hint="a row of zeros for each group of k, a word for each eight columns, four bits for each column; and what is stored is one less",
+        code="the group of k is k // group_size; column n lies in word n // 8 of its row, at bits 4 * (n % 8). Then add one",
         harness=f"""
 @triton.jit
 def harness(zeros_ptr, first_k, group_size, K, N, stride_zg, stride_zn, out_ptr):{OFFSETS}
@@ -155,7 +157,8 @@ def harness(zeros_ptr, first_k, group_size, K, N, stride_zg, stride_zn, out_ptr)
         returns=W,
         right="Every weight is right up to its rounding. Subtracting integers and then scaling rounds once; scaling both first rounds "
         "three times.",
-        hint="w = (q - zeros) * scales: subtract while both are integers, then fp16, then multiply",
+        hint="the zero point is in the units of q: subtract while both are integers, then convert, then multiply",
+        code="(q - zeros).to(tl.float16) * scales",
         harness=f"""
 @triton.jit
 def harness(q_ptr, zeros_ptr, scales_ptr, out_ptr):{OFFSETS}
@@ -171,7 +174,8 @@ def harness(q_ptr, zeros_ptr, scales_ptr, out_ptr):{OFFSETS}
         result="acc",
         returns=ACC,
         right="Every tile along K was unpacked with the scales and zero points of its own groups.",
-        hint="for k in range(0, K, BLOCK_K): a tile of x, the words of those rows, and for each row the scales and zeros of its group",
+        hint="in each iteration the same k are columns of x and rows of the weight, and each k has the scales and zeros of its own group",
+        code="for k in range(0, K, BLOCK_K): a tile of x, the words of those rows, and for each row the scales and zeros of its group",
         harness=f"""
 @triton.jit
 def harness(

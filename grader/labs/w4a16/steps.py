@@ -66,8 +66,9 @@ STEPS = (
         result="words",
         returns=LOADED,
         right="One eighth of the rows: each word holds eight weights of its column. A word that is 0 holds eight zeros.",
-        hint="element k lies in word k // 8: the tile's words are first_k // 8 and the BLOCK_K // 8 - 1 after it; "
-        "words below K // 8 and columns below N lie inside",
+        hint="eight elements share a word: where the tile begins, how many words it has and where they end are all counted in words",
+        code="element k lies in word k // 8: the tile's words are first_k // 8 and the BLOCK_K // 8 - 1 after it; words below K "
+        "// 8 and columns below N lie inside",
         harness=f"""
 @triton.jit
 def harness(qweight_ptr, first_k, K, N, stride_wk, stride_wn, out_ptr):{OFFSETS}
@@ -83,8 +84,10 @@ def harness(qweight_ptr, first_k, K, N, stride_wk, stride_wn, out_ptr):{OFFSETS}
         result="q",
         returns=Q,
         right="Eight signed values per word, in the order of K, each exact in fp16.",
-        hint="move a nibble to the top of the word and shift it down again: >> copies the sign. "
-        "Then [words, 8, columns] becomes [8 * words, columns]",
+        hint="move a nibble to the top of the word and shift it down again: >> copies the sign. Then [words, 8, columns] becomes "
+        "[8 * words, columns]",
+        code="(words[:, None, :] << (28 - 4 * tl.arange(0, 8))[None, :, None]) >> 28, then tl.reshape to (8 * words.shape[0], "
+        "words.shape[1])",
         harness=f"""
 @triton.jit
 def harness(words_ptr, out_ptr):{OFFSETS}
@@ -99,7 +102,8 @@ def harness(words_ptr, out_ptr):{OFFSETS}
         result="acc",
         returns=ACC,
         right="fp16 times fp16 into fp32, on the tensor cores.",
-        hint="tl.dot(x, q, acc) adds the product to acc, which is fp32",
+        hint="both operands are fp16 already; their product is added to acc, which is fp32",
+        code="tl.dot(x, q, acc) adds the product to acc, which is fp32",
         harness=f"""
 @triton.jit
 def harness(x_ptr, q_ptr, acc_ptr, out_ptr):{OFFSETS}
@@ -117,8 +121,9 @@ def harness(x_ptr, q_ptr, acc_ptr, out_ptr):{OFFSETS}
         result="acc",
         returns=ACC,
         right="The heart of the kernel: every tile along K was unpacked, multiplied and added, the last one masked.",
-        hint="start from tl.zeros(..., dtype=tl.float32); for k in range(0, K, BLOCK_K): columns k to k + BLOCK_K - 1 of x, "
-        "and the words of those rows of W",
+        hint="an fp32 sum that begins at zero; in each iteration the same k are columns of x and rows of W, whose words load_words finds",
+        code="start from tl.zeros(..., dtype=tl.float32); for k in range(0, K, BLOCK_K): columns k to k + BLOCK_K - 1 of x, and "
+        "the words of those rows of W",
         harness=f"""
 @triton.jit
 def harness(x_ptr, qweight_ptr, M, N, K, stride_xm, stride_xk, stride_wk, out_ptr):{OFFSETS}

@@ -63,7 +63,8 @@ STEPS = (
         result="w",
         returns=W,
         right="All 256 integers, each exact: fp16 holds every whole number up to 2048.",
-        hint="q.to(tl.float16) will do; or from the bits: (q.to(tl.int16) & 0xFF) ^ 0x6480 are those of 1152 + q, so subtract 1152",
+        hint="a conversion is enough; or put the number together from its bits, as the text above does",
+        code="q.to(tl.float16) will do; or from the bits: (q.to(tl.int16) & 0xFF) ^ 0x6480 are those of 1152 + q, so subtract 1152",
         harness=f"""
 @triton.jit
 def harness(q_ptr, out_ptr):{OFFSETS}
@@ -79,7 +80,8 @@ def harness(q_ptr, out_ptr):{OFFSETS}
         returns=ACC,
         right="There is no fp16 x int8 instruction, so q is converted first. As fp16 it is exact, and the tensor cores multiply "
         "fp16 by fp16 and accumulate in fp32; converting both to fp32 would also be right, but many times slower.",
-        hint="tl.dot(x, to_half(q), acc) adds the product to acc, which is fp32",
+        hint="the operands are fp16, so convert the weight first; the product is added to acc, which is fp32",
+        code="tl.dot(x, to_half(q), acc) adds the product to acc, which is fp32",
         harness=f"""
 @triton.jit
 def harness(x_ptr, q_ptr, acc_ptr, out_ptr):{OFFSETS}
@@ -96,7 +98,8 @@ def harness(x_ptr, q_ptr, acc_ptr, out_ptr):{OFFSETS}
         result="acc",
         returns=ACC,
         right="The heart of the kernel: every tile along K was loaded, converted, multiplied and added, the last one masked.",
-        hint="start from tl.zeros(..., dtype=tl.float32); for k in range(0, K, BLOCK_K): depth = k + tl.arange(0, BLOCK_K); "
+        hint="an fp32 sum that begins at zero; in each iteration the same k are columns of x and rows of qweight",
+        code="start from tl.zeros(..., dtype=tl.float32); for k in range(0, K, BLOCK_K): depth = k + tl.arange(0, BLOCK_K); "
         "multiply columns `depth` of x by rows `depth` of qweight",
         harness=f"""
 @triton.jit
@@ -116,7 +119,8 @@ def harness(x_ptr, qweight_ptr, M, N, K, stride_xm, stride_xk, stride_wn, out_pt
         result="sum",
         returns=ONE,
         right="No matrix instruction, and none of the 15 empty rows beside the one token.",
-        hint="tl.sum(x[:, None] * q, axis=0), with both converted to fp32 first",
+        hint="multiply element by element and sum along k, all in fp32",
+        code="tl.sum(x[:, None] * q, axis=0), with both converted to fp32 first",
         harness=f"""
 @triton.jit
 def harness(x_ptr, q_ptr, out_ptr):{OFFSETS}

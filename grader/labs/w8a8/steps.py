@@ -28,8 +28,8 @@ def _quantise_inputs(generator: torch.Generator) -> Inputs:
     return {"x_ptr": x, "scale_ptr": scale.float()}
 
 
-def _rounded(inputs: Inputs) -> torch.Tensor:
-    ratio = tensor(inputs, "x_ptr").double() / tensor(inputs, "scale_ptr").double()[:, None]
+def _rounded(inputs: Inputs, scale: str = "scale_ptr") -> torch.Tensor:
+    ratio = tensor(inputs, "x_ptr").double() / tensor(inputs, scale).double()[:, None]
     return torch.round(ratio).clamp(-128, 127).to(torch.int8)
 
 
@@ -55,12 +55,13 @@ def _loop_inputs(generator: torch.Generator) -> Inputs:
     x = apart((whole * 2.0**-5).to(torch.float16))
     weight = _quantised(generator, N, K + 16)[:, :K].t()
     sizes = {"M": M, "N": N, "K": K, "stride_xm": x.stride(0), "stride_xk": x.stride(1), "stride_wn": K + 16}
-    return {"x_ptr": x, "w_ptr": weight, "scale_ptr": torch.full((M,), 2.0**-5), **sizes}
+    return {"x_ptr": x, "qweight_ptr": weight, "input_scale_ptr": torch.full((M,), 2.0**-5), **sizes}
 
 
 def _loop_sum(inputs: Inputs) -> torch.Tensor:
     """int32 [ROWS, COLUMNS]: zeros beyond M and N."""
-    return padded((_rounded(inputs).double() @ tensor(inputs, "w_ptr").double()).to(torch.int32), ROWS, COLUMNS)
+    q, w = _rounded(inputs, "input_scale_ptr").double(), tensor(inputs, "qweight_ptr").double()
+    return padded((q @ w).to(torch.int32), ROWS, COLUMNS)
 
 
 def _inside(inputs: Inputs) -> torch.Tensor:
@@ -115,8 +116,9 @@ STEPS = (
         result="tile",
         returns=TILE,
         right="Each axis has its own stride and its own end: that is all of Triton's addressing.",
-        hint="element (i, j) lies at ptr + rows[i] * stride_row + columns[j] * stride_column; "
-        "mask=(rows < row_count)[:, None] & (columns < column_count)[None, :], and other=0 for what is left out",
+        hint="each axis has its own stride and its own end; the mask needs both ends, and what it leaves out counts as zero",
+        code="element (i, j) lies at ptr + rows[i] * stride_row + columns[j] * stride_column; mask=(rows < row_count)[:, None] & "
+        "(columns < column_count)[None, :], and other=0 for what is left out",
         harness=f"""
 @triton.jit
 def harness(x_ptr, M, K, stride_xm, stride_xk, out_ptr):{OFFSETS}
@@ -132,6 +134,7 @@ def harness(x_ptr, M, K, stride_xm, stride_xk, out_ptr):{OFFSETS}
         returns=Q,
         right="Rounded to nearest and clamped to int8, with one scale per row.",
         hint="divide each row by its own scale, round to nearest, clamp to -128..127, then convert to tl.int8",
+        code="tl.floor(x / scale[:, None] + 0.5), then tl.minimum and tl.maximum with 127 and -128, then .to(tl.int8)",
         harness=f"""
 @triton.jit
 def harness(x_ptr, scale_ptr, out_ptr):{OFFSETS}
@@ -146,7 +149,8 @@ def harness(x_ptr, scale_ptr, out_ptr):{OFFSETS}
         result="acc",
         returns=ACC,
         right="One instruction for a whole tile, exact in int32.",
-        hint="tl.dot(q, w, acc, out_dtype=tl.int32) adds the product to acc; no conversion is needed",
+        hint="the product is int32 already, and is added to acc; no conversion is needed",
+        code="tl.dot(q, w, acc, out_dtype=tl.int32)",
         harness=f"""
 @triton.jit
 def harness(q_ptr, w_ptr, acc_ptr, out_ptr):{OFFSETS}
@@ -163,13 +167,14 @@ def harness(q_ptr, w_ptr, acc_ptr, out_ptr):{OFFSETS}
         result="acc",
         returns=ACC,
         right="The heart of the kernel: every tile along K was quantised, multiplied and added, the last one masked.",
-        hint="start from tl.zeros(..., dtype=tl.int32); for k in range(0, K, BLOCK_K): columns k to k + BLOCK_K - 1 of x, the same "
-        "rows of w; the columns of x end at K, and so do the rows of w",
+        hint="an int32 sum that begins at zero; in each iteration the same k are columns of x and rows of w, and both end at K",
+        code="start from tl.zeros(..., dtype=tl.int32); for k in range(0, K, BLOCK_K): columns k to k + BLOCK_K - 1 of x, the "
+        "same rows of w; the columns of x end at K, and so do the rows of w",
         harness=f"""
 @triton.jit
-def harness(x_ptr, w_ptr, scale_ptr, M, N, K, stride_xm, stride_xk, stride_wn, out_ptr):{OFFSETS}
-    input_scale = tl.load(scale_ptr + rows, mask=rows < M, other=1.0)
-    acc = accumulate(x_ptr, w_ptr, input_scale, rows, columns, M, N, K, stride_xm, stride_xk, 1, stride_wn, {ROWS}, {COLUMNS}, {DEPTH})
+def harness(x_ptr, qweight_ptr, input_scale_ptr, M, N, K, stride_xm, stride_xk, stride_wn, out_ptr):{OFFSETS}
+    input_scale = tl.load(input_scale_ptr + rows, mask=rows < M, other=1.0)
+    acc = accumulate(x_ptr, qweight_ptr, input_scale, rows, columns, M, N, K, stride_xm, stride_xk, 1, stride_wn, {ROWS}, {COLUMNS}, {DEPTH})
 {stored("acc", ACC)}""",
         inputs=_loop_inputs,
         expected=_loop_sum,
@@ -181,7 +186,8 @@ def harness(x_ptr, w_ptr, scale_ptr, M, N, K, stride_xm, stride_xk, stride_wn, o
         result="y",
         returns=Y,
         right="Both scales were moved out of the sum, so they are applied once per element, not once per product.",
-        hint="convert acc to fp32 first, give each row its input_scale (input_scale[:, None]) and each column its weight_scale "
+        hint="a sum does not fit fp16, so scale it in fp32: each row has its input_scale, each column its weight_scale",
+        code="convert acc to fp32 first, give each row its input_scale (input_scale[:, None]) and each column its weight_scale "
         "(weight_scale[None, :]), end in fp16",
         harness=f"""
 @triton.jit
@@ -198,7 +204,8 @@ def harness(acc_ptr, input_scale_ptr, weight_scale_ptr, out_ptr):{OFFSETS}
         function="store_tile",
         result="Y",
         right="Every element inside Y was written, and none outside: all the pieces of the kernel are there.",
-        hint="element (i, j) goes to y_ptr + rows[i] * stride_ym + columns[j] * stride_yn, where rows[i] < M and columns[j] < N",
+        hint="as in load_tile: a stride and an end for each axis",
+        code="element (i, j) goes to y_ptr + rows[i] * stride_ym + columns[j] * stride_yn, where rows[i] < M and columns[j] < N",
         harness=f"""
 @triton.jit
 def harness(tile_ptr, M, N, stride_ym, stride_yn, out_ptr):{OFFSETS}

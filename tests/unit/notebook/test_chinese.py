@@ -83,6 +83,8 @@ def test_every_step_is_praised_and_helped_in_chinese():
     for step in (step for notebook in NOTEBOOKS for step in steps_of(notebook).values()):
         assert language.translated(f"✓ {step.name}: {step.right}") == f"✓ {step.name}：{in_chinese(step.right)}"
         in_chinese(f"{step.hint}.")
+        assert language.translated(f"Try this: {step.code}.").startswith("可以这样写：")
+        assert re.search(r"[a-z]{3} [a-z]{3}", step.code) is None or CHINESE.search(language.translated(step.code)), step.code
 
 
 def test_every_usual_mistake_is_told_in_chinese_at_the_first_try_and_at_the_third():

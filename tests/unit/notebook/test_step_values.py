@@ -34,6 +34,7 @@ def test_a_wrong_step_shows_values_and_prints_at_once_and_what_to_write_later(ca
     assert answers[0].startswith("✗ add: `add`, line ")
     assert "The result is x alone.\n" in answers[0]
     assert "The result is x alone; y was not added.\n" in answers[-1]
+    assert ["Try this: " in answer for answer in answers] == [False, True]
     assert "program 0 prints:\n  at int32 [" in answers[0]
     assert "elements of out shown are wrong, from row 0, column 0 on" in answers[0]
     assert "program 1 touches 16 of 48 elements of x, 0 of 48 elements of y, 16 of 48 elements of out;" in answers[0]

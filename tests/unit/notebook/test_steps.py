@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import re
 import time
 import tomllib
 from dataclasses import replace
@@ -87,7 +88,13 @@ def test_a_line_of_a_docstring_is_not_the_one_to_look_at():
     assert step_words._place(source, "scale", r"127") == "cell line 3"
     alone = replace(source, module='def scale(x):\n    """x / 127"""\n    return x / 127\n', lines=places[:3])
     assert step_words._place(alone, "scale") == "cell line 3"
-    assert step_words._place(source, "scale") == "cell line 1"
+    assert step_words._place(source, "scale") == "cell"
+
+
+def test_where_to_look_is_told_in_words_and_what_to_write_is_not():
+    for step in (step for notebook in NOTEBOOKS for step in steps_of(notebook).values()):
+        assert not re.search(r"\w\(|=|<<|\[:, None|\[None", step.hint), step.hint
+        assert step.code != step.hint
 
 
 def told(notebook: str, name: str, y: torch.Tensor) -> list[str]:
@@ -95,7 +102,7 @@ def told(notebook: str, name: str, y: torch.Tensor) -> list[str]:
     step = steps_of(notebook)[name]
     problem, expected = problem_of(step)
     source = KernelSource(
-        notebook, step.function, None, f"def {step.function}():\n    tl.store()", (), Path("steps.ipynb")
+        notebook, step.function, None, f"def {step.function}():\n    tl.store()", (SourceLine("cell", 1), SourceLine("cell", 2)), Path("steps.ipynb")
     )
     return differing(step, source, deviation(step, problem, y, expected, written=True))[1][1:]
 

@@ -133,25 +133,50 @@ def test_a_slider_shows_one_picture_of_several_with_the_same_axes():
     assert "tokens 1: Roofline" in slider._repr_mimebundle_()["text/plain"]
 
 
+def words_inside_and_apart(picture: pictures.Picture) -> list[str]:
+    """The texts of a picture, none of which leaves it or covers another."""
+    figure = picture.figure
+    canvas = FigureCanvasAgg(figure)
+    canvas.draw()
+    boxes = [
+        (text.get_text(), text.get_window_extent(canvas.get_renderer()))
+        for text in figure.findobj(Text)
+        if text.get_visible() and len(text.get_text()) > 4
+    ]
+    for at, (words, box) in enumerate(boxes):
+        assert figure.bbox.x0 <= box.x0 < box.x1 <= figure.bbox.x1, words
+        assert figure.bbox.y0 <= box.y0 < box.y1 <= figure.bbox.y1, words
+        assert [other for other, theirs in boxes[:at] if box.overlaps(theirs)] == [], words
+    return [words for words, _ in boxes]
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("shape", [(277, 192), (48, 256), (1, 512), (16, 64), (269, 40), (300, 1024)])
 def test_words_of_an_error_map_lie_inside_it_and_apart(shape: tuple[int, int]):
     y = torch.ones(shape).half()
     errors = error_map(get_lab("dds"), "every_config_tall", Config(13, {"BLOCK_M": 16}, 4, 2), y, reference(*shape))
-    figure = pictures.error_map(errors).figure
-    canvas = FigureCanvasAgg(figure)
-    canvas.draw()
-    boxes = {
-        text.get_text(): text.get_window_extent(canvas.get_renderer())
-        for text in figure.findobj(Text)
-        if text.get_visible() and len(text.get_text()) > 4
-    }
-    assert "column n of Y" in boxes
-    assert any(words.startswith("every_config_tall") for words in boxes)
-    for words, box in boxes.items():
-        assert figure.bbox.x0 <= box.x0 < box.x1 <= figure.bbox.x1, words
-        assert figure.bbox.y0 <= box.y0 < box.y1 <= figure.bbox.y1, words
-        assert [other for other, theirs in boxes.items() if other != words and box.overlaps(theirs)] == [], words
+    words = words_inside_and_apart(pictures.error_map(errors))
+    assert "column n of Y" in words
+    assert any(text.startswith("every_config_tall") for text in words)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("columns", [1, 3, 6])
+@pytest.mark.parametrize("scale", [1e-4, 1.0, -1e9])
+def test_values_can_be_read_whatever_their_size(columns, scale):
+    got = scale * torch.linspace(0.123456, 9.87654, 8 * columns, dtype=torch.float64).view(8, columns)
+    wrong = torch.ones(8, columns, dtype=torch.bool)
+    unset = torch.arange(8)[:, None].expand(8, columns) == 3
+    words = words_inside_and_apart(pictures.values("acc", got.long() if scale < 0 else got, -got, wrong, unset, (3, 0)))
+    assert words.count("unset") == columns
+    assert "acc: got" in words
+
+
+@pytest.mark.slow
+def test_titles_of_footprints_lie_inside_and_apart():
+    touched = np.ones((4, 4), dtype=bool)
+    names = ("x_ptr", "qweight_ptr", "input_scale_ptr", "weight_scale_ptr", "out_ptr")
+    words_inside_and_apart(pictures.footprints([dict.fromkeys(names, touched)] * 4, "found (block row; first, last)"))
 
 
 def test_the_word_shows_what_packing_packed():

@@ -19,6 +19,7 @@ from grader.traffic import GPUS
 from tests.reports import wrong_report
 from tests.traffics import of_solution
 from tests.unit.notebook.test_steps import solution_cells
+from tests.unit.reporting.test_pictures import words_inside_and_apart
 
 pytestmark = pytest.mark.xdist_group("traffic")
 
@@ -47,6 +48,7 @@ def test_pictures_say_the_numbers_that_they_show():
         assert picture is not None, said
         assert said in picture.alt
         assert picture.svg().startswith("<svg")
+        words_inside_and_apart(picture)
     assert drawn.slices_of_k(words) is None
     assert drawn.nibbles(blocks) is None
     rows = traffic_words.traffic_rows(words)
