@@ -106,7 +106,7 @@ def test_a_class_that_did_not_change_asks_nothing_of_the_workers(tmp_path):
             Pages(pool, tmp_path / "report", "secret", journal).write(standings(graded, Rules()))
         return pool.asked
 
-    assert {"read_hand_in", "similar_kernels", "page"} == set(run())
+    assert {"read_hand_in", "similar_kernels", "_page"} == set(run())
     before = (tmp_path / "report" / "index.html").read_bytes()
     assert run() == []
     assert (tmp_path / "report" / "index.html").read_bytes() == before
