@@ -41,9 +41,8 @@ class RecordedFailure:
         bare = {id(one): replace(one, y=None) for one in (*failure.outcomes, *failure.watched)}
         outcomes, watched = ([bare[id(one)] for one in some] for some in (failure.outcomes, failure.watched))
         self.lab, self.cases = failure.lab.id, tuple(case.name for case in failure.lab.cases)
-        self.given = {
-            "source": failure.source, "bundle": failure.bundle, "findings": failure.findings, "outcomes": outcomes, "watched": watched,
-        }  # fmt: skip
+        self.given = {"source": failure.source, "bundle": failure.bundle, "findings": failure.findings}
+        self.given |= {"outcomes": outcomes, "watched": watched}
         return self._explained(failure)
 
     def again(self, seed: int) -> Reasons:
