@@ -110,7 +110,7 @@ def judged(kernel: Kernel, found: dict[str, Any]) -> dict[str, Any]:
     record = {
         "status": found["status"], "failed": [test["name"] for test in failed], "memory": memory, "cpu": found.get("cpu"),
         "seconds": found.get("seconds"), "message": found.get("message") or "", "defects": found.get("defects", []),
-    }  # fmt: skip
+    }
     return record | _said(kernel, texts, mistakes, memory)
 
 

@@ -19,7 +19,6 @@ from grader.judging.judged import Reasons
 from grader.labs import get_lab
 from grader.labs.problems import Problems
 from grader.model import Outcome, Problem
-from grader.pipeline import grading
 from grader.running.cpu import InterpretOptions, interpret
 
 PROGRAMS = 1 << 10
@@ -41,9 +40,8 @@ class RecordedFailure:
         bare = {id(one): replace(one, y=None) for one in (*failure.outcomes, *failure.watched)}
         outcomes, watched = ([bare[id(one)] for one in some] for some in (failure.outcomes, failure.watched))
         self.lab, self.cases = failure.lab.id, tuple(case.name for case in failure.lab.cases)
-        self.given = {
-            "source": failure.source, "bundle": failure.bundle, "findings": failure.findings, "outcomes": outcomes, "watched": watched,
-        }  # fmt: skip
+        self.given = {"source": failure.source, "bundle": failure.bundle, "findings": failure.findings}
+        self.given |= {"outcomes": outcomes, "watched": watched}
         return self._explained(failure)
 
     def again(self, seed: int) -> Reasons:
@@ -75,7 +73,7 @@ def _checksum(tensor: torch.Tensor) -> int:
 def capture(path: Path, record: Callable[[], dict[str, Any]]) -> dict[str, Any]:
     """What grading a kernel gives; a failure in it is written to a file."""
     kept = RecordedFailure()
-    with patch.object(grading, "reasons", kept.reasons):
+    with patch("grader.diagnosis.reasons.reasons", kept.reasons):
         found = record()
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_bytes(zlib.compress(pickle.dumps((found, kept)), 1))

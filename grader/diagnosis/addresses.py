@@ -171,7 +171,7 @@ class _Walk:
         """The coefficients that deviate. wrong: bool [E, P], products that show it."""
         _, p = first_of(self.products, wrong)
         access = load_of(self.run, self.side, p)
-        makers = {"row": self._apart, "lane": self._apart, "step": self.step}
+        makers = {"row": self._apart, "lane": self._apart, "step": self._step}
         found = self.found
         if access is None or found is None:
             return []
@@ -193,7 +193,7 @@ class _Walk:
         expected = f"{side.operand.strides[within]} = {self.strides[within]}"
         return self.observation(column, aspect, line, text, expected, number)
 
-    def step(self, access: Node, found: _Coefficients, column: str = "k", aspect: str = "step") -> Observation:
+    def _step(self, access: Node, found: _Coefficients, column: str, aspect: str) -> Observation:
         """How the operand moves on from iteration to iteration."""
         side, along_k, unit = self.side, self.strides[1], self.side.operand.unit
         line = self.line_of_step(self.due * along_k)
@@ -337,9 +337,11 @@ def _step_apart(walks: list[_Walk], stray: list[_Walk]) -> Observation | None:
     access = load_of(blamed.run, blamed.side, 0)
     if own == other or blamed.found is None or access is None:
         return None
-    one = blamed.step(access, blamed.found)
-    found = f"{one.found}, and k of {walks[1 - which].side.operand.letter} by {other}"
-    return replace(one, aspect="step", found=found, expected="the same for both")
+    first, then = (span(blamed.covered(i)) for i in (0, 1))
+    text = f"k of {blamed.side.operand.letter} advances by {{0}} from one iteration to the next ({first}, then {then})"
+    text += f", and k of {walks[1 - which].side.operand.letter} by {other}"
+    line = blamed.line_of_step(other // blamed.side.operand.unit * blamed.strides[1]) or access.line
+    return replace(blamed.observation("k", "step", line, text, "the same for both", own), aspect="step")
 
 
 def check_steps(run: Run, products: Products) -> list[Observation]:

@@ -351,7 +351,7 @@ def run_of(lab: Lab, bundle: KernelBundle, case: str, config: int, problem: Prob
     return Run(*given, *found, ended, bundle.made.text, None if ended else last)
 
 
-def _with_names(tape: Tape, text: str, known: Mapping[str, int]) -> Tape:
+def _with_names(tape: Tape, text: str, known: Mapping[str, object]) -> Tape:
     """The tape with each constant in the line in which it has got its name, where it has one."""
 
     def named(node: Node) -> Node:

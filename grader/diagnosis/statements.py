@@ -6,7 +6,7 @@ import ast
 import math
 import operator
 from collections import Counter, defaultdict
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from functools import lru_cache
 from itertools import product
 from typing import Any
@@ -17,7 +17,11 @@ from grader.parsing import parse
 Loop = ast.For | ast.While
 Around = Loop | ast.If
 Assigns = ast.Assign | ast.AugAssign | ast.AnnAssign
-OPERATORS = {ast.Add: operator.add, ast.Sub: operator.sub, ast.Mult: operator.mul}
+OPERATORS: Mapping[type[ast.operator], Callable[[float, float], float]] = {
+    ast.Add: operator.add,
+    ast.Sub: operator.sub,
+    ast.Mult: operator.mul,
+}
 """What constants are made with."""
 MAX_DEPTH = 16
 """Of the expression that gives one."""
@@ -45,7 +49,7 @@ def line_in_block_pointer(text: str, line: CalledLine, name: str, place: int) ->
     return line
 
 
-def line_of_constant(text: str, line: CalledLine, number: float, known: Mapping[str, int]) -> CalledLine | None:
+def line_of_constant(text: str, line: CalledLine, number: float, known: Mapping[str, object]) -> CalledLine | None:
     """Where the one name in a line, and in no other, that stands for this number is given it, and that once, in the line's function or the
     module; None where none is. known: numbers of names that are given from outside."""
     inside = next((one for one in all_of(text, ast.FunctionDef) if one.lineno <= line <= last_line(one)), None)
@@ -58,8 +62,10 @@ def line_of_constant(text: str, line: CalledLine, number: float, known: Mapping[
         match of:
             case ast.Constant(value=int() | float() as written):
                 return written
-            case ast.Name(id=name) if deep:
-                return value(at[1], deep - 1) if (at := place(name)) else known.get(name, math.nan)
+            case ast.Name(id=name) if deep and (at := place(name)):
+                return value(at[1], deep - 1)
+            case ast.Name(id=name) if isinstance(given_outside := known.get(name), int | float):
+                return given_outside
             case ast.UnaryOp(op=ast.USub(), operand=one) if deep:
                 return -value(one, deep - 1)
             case ast.BinOp(left=one, op=op, right=other) if deep and type(op) in OPERATORS:

@@ -8,10 +8,9 @@ numbers that are made with it.
 from __future__ import annotations
 
 import contextlib
-import itertools
 import math
 from collections import Counter, defaultdict
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -67,14 +66,11 @@ def line_of_tile(run: Run, tiling: Tiling) -> tuple[int | None, bool]:
     bad = (tiles < 0) | (often[tiles] > need)
     if not FEWEST <= stores <= MOST_ASKED // FEWEST or not replay.is_as_recorded(tiles):
         return None, False
-    # one row or column of tiles does not tell its two numbers from others
-    if min(tiling.count) > 1 and (exchanged := _line_of_exchange(replay, [need] * len(often))):
-        return exchanged, True
     values = np.arange(min(MOST_VALUES, MOST_ASKED // stores, 2 + max(stores, len(often))))[:, None]
     fewest, line = stores, None
 
     def mends(site: Sequence[Node], own: Array) -> bool:
-        tried, right = replay.tiles({node.number: values for node in site}), tiles[~np.isin(own, own[bad])]
+        tried, right = replay.tiles(site, values), tiles[~np.isin(own, own[bad])]
         rest = np.bincount(right[right >= 0], minlength=len(often))
         return _cover([tried[:, own == one] for one in np.unique(own[bad])], rest, need)
 
@@ -88,19 +84,6 @@ def line_of_tile(run: Run, tiling: Tiling) -> tuple[int | None, bool]:
     line = line or next((site[0].line for site in shared[::-1] if mends(site, each)), None)
     quotients = (site[0].line for site in shared[::-1] if "div" in site[0].op or "rem" in site[0].op)
     return line or next(quotients, None), line is not None
-
-
-def _line_of_exchange(replay: _Stores, wanted: Sequence[int]) -> int | None:
-    """Where two numbers of each program were exchanged, if each in the place of the other would let all tiles be stored as often as wanted:
-    the call of the helper that made both, else the line of the later one."""
-    numbered = [site for site in replay.sites if site[0].number in replay.of_programs]
-    for one, other in itertools.combinations(numbered[::-1], 2):
-        replaced = dict(replay.numbers(one, other)) | dict(replay.numbers(other, one))
-        tiles = replay.tiles(replaced)[0]
-        if (tiles >= 0).all() and np.bincount(tiles, minlength=len(wanted)).tolist() == list(wanted):
-            callers = {site[0].line.caller if site[0].line else None for site in (one, other)}
-            return callers.pop() if len(callers) == 1 and callers != {None} else one[0].line
-    return None
 
 
 def beyond_grid(run: Run, tiling: Tiling) -> str:
@@ -160,13 +143,9 @@ class _Stores:
         self.sites, given = sites(run, made), ("get_program_id", "loop_variable")
         self.of_programs = {node.number for nodes in made for node in made_with(nodes, lambda node: node.op in given)}
 
-    def numbers(self, one: Sequence[Node], other: Sequence[Node]) -> Iterator[tuple[int, Array]]:
-        """The nodes of a site, each with the values [1, programs] that those of another have."""
-        replay = Recomputed(self.run, self.ids)
-        return ((node.number, replay.of(same.number)) for node, same in zip(one, other, strict=False))
-
-    def tiles(self, replaced: Mapping[int, Array] | None = None) -> Array:
-        """[values, stores]: the tiles, with other values of some nodes, [values, programs or 1]."""
+    def tiles(self, site: Sequence[Node] = (), values: Array | None = None) -> Array:
+        """[values, stores]: the tiles, with other values of a site, [values, 1]."""
+        replaced = {node.number: values for node in site if values is not None}
         return self.tiling.numbers(self.run, self._of_all([store.inputs[1] for store in self.stores], replaced))
 
     def own(self, site: Sequence[Node]) -> Array:

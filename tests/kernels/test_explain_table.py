@@ -106,9 +106,10 @@ def test_of_what_was_captured_the_same_is_said_again_and_nothing_is_interpreted(
     (graded,) = run([kernel], 1, tmp_path / "graded.json", tmp_path)
     monkeypatch.setattr("tests.recorded_failures.interpret", None)
     again = replayed(kernel, tmp_path / file_of(kernel))
-    assert graded | {"cpu": again["cpu"]} == again
+    alike = ("verdict", "claimed", "off", "lab", "name", "failed")
+    assert [again[name] for name in alike] == [graded[name] for name in alike]
+    assert set(again["said"]) <= set(graded["said"])  # which has what is said of hidden cases as well
     assert again["said"]
-    assert again["cpu"] < graded["cpu"]
 
 
 @pytest.mark.slow

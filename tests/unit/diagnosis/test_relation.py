@@ -519,11 +519,6 @@ def test_of_a_class_written_blind(tmp_path, kernel, case, said):
     assert said in said_of(text, lab, f"in `{case}`", tmp_path)
 
 
-def test_of_two_numbers_that_were_exchanged_the_call_that_made_both_is_to_blame(tmp_path):
-    text = kernel_text("tests/corpus/blind_2026_12_01F.toml:w4a16_pid_pair_swapped", TESTS.parent)
-    assert "line 40 (look here first)" in said_of(text, "w4a16", "in `all_tails`", tmp_path)
-
-
 def test_what_another_program_should_have_multiplied_has_its_place():
     text = kernel_text("tests/corpus/blind_2026_11_29z.toml:w4a16_z03", TESTS.parent)
     (only,), place = located(text, "w4a16", "n_tail", config=1)
