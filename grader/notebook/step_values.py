@@ -16,6 +16,7 @@ from grader.reporting.compact import Remark
 from grader.running.cpu import InterpretOptions
 
 STEP_SECONDS = 8.0
+Window = tuple[torch.Tensor, torch.Tensor, torch.Tensor, torch.Tensor]
 ROWS, COLUMNS = 8, 6
 """How much is shown: around the first wrong element, or from the beginning on."""
 
@@ -65,20 +66,19 @@ def printed(lines: tuple[str, ...]) -> list[Remark]:
     return [Remark("\n".join(["program 0 prints:", *(f"{INDENT}{line}" for line in lines)]), "dim")] if lines else []
 
 
-def _window(values: Deviation) -> tuple[tuple[torch.Tensor, ...], tuple[int, int]]:
+def _window(values: Deviation) -> tuple[Window, tuple[int, int]]:
     """Rows and columns around the first wrong element, and where they begin: what came back, what was expected, what is wrong, and what
     was never stored.
 
     One dimension is a column, more than two are rows.
     """
-    parts = tuple(
+    got, expected, wrong, unset = (
         one.reshape(-1, one.shape[-1]) if one.dim() > 1 else one.reshape(-1, 1)
         for one in (values.y, values.expected, values.wrong, values.left)
     )
-    wrong = parts[2]
     first = wrong.nonzero()[0].tolist() if bool(wrong.any()) else [0, 0]
     row, column = (
         max(0, min(at - 1, size - most)) for at, size, most in zip(first, wrong.shape, (ROWS, COLUMNS), strict=True)
     )
     cut = slice(row, row + ROWS), slice(column, column + COLUMNS)
-    return tuple(one[cut] for one in parts), (row, column)
+    return (got[cut], expected[cut], wrong[cut], unset[cut]), (row, column)

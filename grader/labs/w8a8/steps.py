@@ -173,8 +173,8 @@ def harness(q_ptr, w_ptr, acc_ptr, out_ptr):{OFFSETS}
         harness=f"""
 @triton.jit
 def harness(x_ptr, qweight_ptr, input_scale_ptr, M, N, K, stride_xm, stride_xk, stride_wn, out_ptr):{OFFSETS}
-    input_scale = tl.load(input_scale_ptr + rows, mask=rows < M, other=1.0)
-    acc = accumulate(x_ptr, qweight_ptr, input_scale, rows, columns, M, N, K, stride_xm, stride_xk, 1, stride_wn, {ROWS}, {COLUMNS}, {DEPTH})
+    scale = tl.load(input_scale_ptr + rows, mask=rows < M, other=1.0)
+    acc = accumulate(x_ptr, qweight_ptr, scale, rows, columns, M, N, K, stride_xm, stride_xk, 1, stride_wn, {ROWS}, {COLUMNS}, {DEPTH})
 {stored("acc", ACC)}""",
         inputs=_loop_inputs,
         expected=_loop_sum,

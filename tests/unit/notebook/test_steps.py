@@ -101,9 +101,8 @@ def told(notebook: str, name: str, y: torch.Tensor) -> list[str]:
     """What is said of a result of a step, after how much of it is wrong."""
     step = steps_of(notebook)[name]
     problem, expected = problem_of(step)
-    source = KernelSource(
-        notebook, step.function, None, f"def {step.function}():\n    tl.store()", (SourceLine("cell", 1), SourceLine("cell", 2)), Path("steps.ipynb")
-    )
+    text, lines = f"def {step.function}():\n    tl.store()", (SourceLine("cell", 1), SourceLine("cell", 2))
+    source = KernelSource(notebook, step.function, None, text, lines, Path("steps.ipynb"))
     return differing(step, source, deviation(step, problem, y, expected, written=True))[1][1:]
 
 
