@@ -10,7 +10,7 @@ import re
 from collections.abc import Iterable, Sequence
 from functools import cache
 
-from grader.compile_errors.table import Message, instead
+from grader.compile_errors.table import Message, import_of, instead
 from grader.parsing import nodes
 
 HANDED_IN = r"[MNK]|BLOCK(_\w+)?|\w+_ptr|stride_\w+"
@@ -76,6 +76,13 @@ def parameters_of(call: str) -> list[str]:
     ]
 
 
+def missing_import(name: str) -> Message | None:
+    """About a name that is a module's, and that nothing imports."""
+    module = import_of(name)
+    cause, step = f"`{name}` is not defined: its import is missing", f"put {module} at the top of the file"
+    return Message(cause, step) if module else None
+
+
 def undefined(
     name: str, tree: ast.AST, function: ast.AST | None = None, line: int | None = None, scope: Iterable[str] = ()
 ) -> Message:
@@ -90,14 +97,8 @@ def undefined(
             f"`{name}` is not defined, and a Triton kernel cannot call it",
             "compute it with triton.language (tl.) operations on tiles",
         )
-    if name in ("tl", "triton", "language"):
-        module = "triton.language as tl" if name != "triton" else "triton"
-        return Message(f"`{name}` is not defined: its import is missing", f"put import {module} at the top of the file")
-    if name == "libdevice":
-        return Message(
-            "`libdevice` is not defined: its import is missing",
-            "put from triton.language.extra import libdevice at the top of the file",
-        )
+    if found := missing_import(name):
+        return found
     if name in instead() and hasattr(builtins, name):
         return Message(f"Python's `{name}` does not work in a Triton kernel", f"write {instead()[name]}")
     seen = set(scope) if len(name) > 1 else set()  # a notebook has an `x` or `w` of its own, which no kernel means

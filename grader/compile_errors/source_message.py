@@ -7,9 +7,9 @@ import re
 from collections.abc import Iterable
 
 from grader.compile_errors.excerpt import Written, paragraph
-from grader.compile_errors.names import attribute, undefined
+from grader.compile_errors.names import attribute, missing_import, undefined
 from grader.compile_errors.setting import span, unparsed
-from grader.compile_errors.table import Message, construct, import_of
+from grader.compile_errors.table import Message, construct
 from grader.parsing import nodes
 
 FOREIGN = ("torch", "np", "numpy")
@@ -44,8 +44,8 @@ def _undefined(statement: ast.stmt, use: ast.AST, name: str, known: Iterable[str
     keys = [key for part in nodes(statement, ast.Dict) for key in part.keys]
     if any(use is key for key in keys) and not name.islower():
         return Message(f"`{name}` is not defined: the keys of a config are strings", f'write "{name}", in quotes')
-    if module := import_of(name):
-        return Message(f"`{name}` is not defined: its import is missing", f"put {module} at the top of the file")
+    if found := missing_import(name):
+        return found
     if name in GRID_PARAMETERS and (grid := _grid(statement)):
         parameters = ", ".join(GRID_PARAMETERS)
         named = isinstance(statement, ast.FunctionDef)
