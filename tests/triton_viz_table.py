@@ -43,6 +43,7 @@ NO_ANSWER = {
     "is not implemented": OF_DATA,
     "object has no attribute 'to'": "Triton's own interpreter: an assigned number is no tensor there; corrected here in `control_flow`",
     "cannot evaluate": OF_DATA,
+    "Unsupported ternary operation": OF_DATA,
     "cannot convert None": "Triton's own interpreter: it has no libdevice; added here in `libdevice_on_host`",
     "`_semantic` argument": "a function of the language is called there that it does not patch",
     "not done after": "its solver, or its walk through every iteration, was not done in time",
@@ -70,9 +71,10 @@ HEAD = """# The watched interpreter and triton-viz
 
 [triton-viz](https://github.com/Deep-Learning-Profiling-Tools/triton-viz) 3.0 runs Triton kernels on the same interpreter; its
 sanitizer asks a solver whether an address can lie outside every tensor. `python -m tests.triton_viz_table` launches styles
-(right kernels) and wrong kernels under both, each once, in a small case whose last rows end inside a tile. It needs an
-environment of its own with the extra `viz` (Triton 3.6: with 3.9 triton-viz 3.0 does not import). The sanitizer takes
-contiguous tensors only, so it was given each tensor's storage. PyPI's 3.0 has no race detector.
+(right kernels) and wrong kernels under both, each once: a wrong one in the smallest case that it fails, a right one in the smallest
+whose sizes all end inside a tile. It needs an environment of its own with the extra `viz` (Triton 3.6: with 3.9 triton-viz 3.0 does
+not import). The sanitizer takes contiguous tensors only, so it was given each tensor's storage. PyPI's 3.0 has no race detector.
+The record has a part of all styles and wrong kernels; more are added by name.
 
 Lines are those of the generated module. Written by `python -m tests.triton_viz_table --page`.
 
@@ -213,7 +215,8 @@ def page(rows: dict[str, dict[str, Any]]) -> str:
     why = {name: difference(row, rows[f"{row['lab']}_plain"]) for name, row in launched.items()}
     same = sum(one == "same" for one in why.values())
     lines = [
-        f"{len(launched)} launches; triton-viz comes to an end in {len(answers)} of them, and both say the same in {same}.",
+        f"{len(launched)} launches, {sum(row['right'] for row in launched.values())} of right kernels; triton-viz comes to an end in "
+        f"{len(answers)} of them, and both say the same in {same}.",
         "",
         "| kernel | | watched interpreter | triton-viz | why they differ |",
         "|---|---|---|---|---|",
