@@ -43,8 +43,8 @@ def seen_when_timed(lab: Lab, bundle: KernelBundle, outcomes: Sequence[Outcome])
         for name, value in launch.folded if case in timed and config in {index for index, _ in ran} else ():
             if name not in contract and (config, (name, value)) not in ran:
                 return (
-                    f"not seen here: a heuristic gives config {config} {name[:80]} = {str(value)[:40]} in {case}, and in none of the cases that it ran "
-                    "with; whether Y is right then is checked where it is timed, on a GPU",
+                    f"not seen here: a heuristic gives config {config} {name[:80]} = {str(value)[:40]} in {case}, and in none of the cases "
+                    "that it ran with; whether Y is right then is checked where it is timed, on a GPU",
                 )
     return ()
 
