@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 import triton.language as tl
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from triton.runtime.interpreter import InterpreterBuilder, TensorHandle
 
@@ -26,6 +26,7 @@ def broadcast(draw: Any, kind: Any, sizes: tuple[int, ...]) -> np.ndarray:
 
 
 @pytest.mark.parametrize("element", [tl.int1, tl.int8, tl.float16, tl.float32, tl.int64], ids=str)
+@settings(deadline=None)
 @given(data=st.data())
 def test_an_offset_moves_a_pointer_by_elements(element, data):
     programs, *tile = data.draw(st.tuples(st.integers(1, 3), st.integers(1, 4), st.integers(1, 4)))
