@@ -51,7 +51,7 @@ class WaitingRecord:
     commands: tuple[Command, ...]
 
 
-def _kept(folder: Path, labs: Sequence[str]) -> None:
+def _built_before(folder: Path, labs: Sequence[str]) -> None:
     """Writes solutions whose binaries are there from the second time on."""
     for lab in labs:
         (folder / f"{lab}.py").write_text(own_text(lab, 0), encoding="utf-8")
@@ -74,8 +74,8 @@ def rows() -> dict[str, tuple[Callable[[Path, Sequence[str]], None], Sequence[st
     """What is graded, by its name: how its files are written, and of which labs."""
     course = [lab.id for lab in all_labs().values() if not lab.bonus]
     return {
-        "one lab, kept binaries": (_kept, [ONE]),
-        "three labs, kept binaries": (_kept, course),
+        "one lab, kept binaries": (_built_before, [ONE]),
+        "three labs, kept binaries": (_built_before, course),
         "three labs, new kernels": (_new, course),
         "one wrong kernel, explained": (_wrong, [ONE]),
     }
