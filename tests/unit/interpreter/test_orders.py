@@ -141,7 +141,8 @@ known = {{
 differ = {{key: sum(values) / len(values) for key, values in differ.items()}}
 kinds = [orders.ELEMENTS, orders.COMBINING, orders.PACKS, orders.BITS, orders.LAST_BIT, orders.FUSED, orders.PROMISED]
 cancelled = [cancels(chosen) for chosen in (None, True, False)]
-print(json.dumps({{"differ": differ, "quotients": quotients, "kinds": kinds, "cancelled": cancelled, "apart": apart.tolist(), "coarse": coarse, "known": known}}))
+digits = {{"apart": apart.tolist(), "coarse": coarse, "known": known}}
+print(json.dumps({{"differ": differ, "quotients": quotients, "kinds": kinds, "cancelled": cancelled, **digits}}))
 """
 
 
