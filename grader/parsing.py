@@ -21,7 +21,7 @@ MAX_MARKS = 64
 NOT_ASCII = re.compile(rf"[^\x00-\x7f]{{{MAX_MARKS // 4},}}")
 
 F_STRING = re.compile(r"(?:[fF][rR]?|[rR][fF])['\"]")
-MAX_WITH_F_STRINGS, MAX_LINE_WITH_F_STRINGS = 1 << 18, 1 << 14
+MAX_WITH_F_STRINGS, MAX_LINE_WITH_F_STRINGS = 1 << 17, 1 << 14
 """Characters, where f-strings may be among them. Before Python 3.12 each {field} of one is sought from the beginning of its line, or text."""
 
 
