@@ -22,7 +22,7 @@ NOT_ASCII = re.compile(rf"[^\x00-\x7f]{{{MAX_MARKS // 4},}}")
 
 F_STRING = re.compile(r"(?:[fF][rR]?|[rR][fF])['\"]")
 MAX_WITH_F_STRINGS, MAX_LINE_WITH_F_STRINGS = 1 << 17, 1 << 14
-"""Characters, where f-strings may be among them: before Python 3.12 each {field} of one is sought from the beginning of its line or text."""
+"""Characters, where f-strings may be among them. Before Python 3.12 each {field} of one is sought from its line's beginning on."""
 
 
 def parse(text: str) -> ast.Module:
