@@ -328,10 +328,7 @@ def _converted(self: Any, source: Any, target: Any, rounding: Any = None) -> Any
     if values.dtype.kind != "f":
         return _known_from(TensorHandle(values.astype(numpy_type), dtype), source)
     made = to_integer(values, numpy_type)
-    made = undefined(
-        made, np.isnan(values)
-    )  # an instruction has an answer, and the compiler none: it may see that there is no number
-    if source.known:  # the same where it does not fit
+    if source.known:  # an instruction has an answer where it does not fit, the compiler has none
         made = undefined(made, made.astype(values.dtype) != np.trunc(values))
     return TensorHandle(made, dtype)
 
