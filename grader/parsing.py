@@ -20,13 +20,24 @@ MAX_MARKS = 64
 """Combining marks behind one letter. Python puts those of a name in order, in a time that grows with the square of their number."""
 NOT_ASCII = re.compile(rf"[^\x00-\x7f]{{{MAX_MARKS // 4},}}")
 
+F_STRING = re.compile(r"(?:[fF][rR]?|[rR][fF])['\"]")
+MAX_WITH_F_STRINGS, MAX_LINE_WITH_F_STRINGS = 1 << 17, 1 << 14
+"""Characters, where f-strings may be among them. Before Python 3.12 each {field} of one is sought from its line's beginning on."""
+
 
 def parse(text: str) -> ast.Module:
-    """The module's syntax tree. Raises SyntaxError, also of a text with null bytes or surrogates, or with letters of too many marks."""
+    """The module's syntax tree. Raises SyntaxError, also of a text with null bytes or surrogates, with letters of too many marks or with
+    too long f-strings."""
     for run in () if text.isascii() else NOT_ASCII.finditer(text):
         if _most_marks(run[0]) > MAX_MARKS:
             line = text.count("\n", 0, run.start()) + 1
             raise SyntaxError(f"a letter has more than {MAX_MARKS} combining marks", ("", line, None, None))
+    if F_STRING.search(text):
+        longest = max(map(len, text.split("\n")))
+        if len(text) > MAX_WITH_F_STRINGS or longest > MAX_LINE_WITH_F_STRINGS:
+            raise SyntaxError(
+                f"a text with f-strings has at most {MAX_WITH_F_STRINGS >> 10} KB, and a line of it {MAX_LINE_WITH_F_STRINGS >> 10} KB"
+            )
     with _parsing:
         try:
             return ast.parse(text)

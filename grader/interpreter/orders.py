@@ -3,9 +3,9 @@
 The compiler may lay a tile's elements out anew (`tl.view`), and a GPU combines those of a reduction or scan in an order of its own. The
 interpreter takes one order; a right kernel does not care, so a launch that met an open one is interpreted again in another. A Hopper keeps
 the sums of a product of fp8 values in some 14 bits; the interpreter keeps all. A quotient, root or power in fp32 is off by up to two
-units in the last place; the interpreter rounds it to the nearest number, which is exact where whole numbers divide each other. A GPU adds
-a product to a sum unrounded; the interpreter rounds it. Lanes past the end of a tensor need not keep a promise, and the compiler goes by
-it.
+units in the last place; the interpreter's is exact where whole numbers divide each other. Of a sine or logarithm a GPU knows fewer digits.
+A GPU adds a product to a sum unrounded; the interpreter rounds it. Lanes past the end of a tensor need not keep a promise, and the
+compiler goes by it.
 """
 
 from __future__ import annotations
@@ -66,9 +66,9 @@ def in_another(data: Any) -> Any:
 
 
 def approximated(function: Callable[..., Any]) -> Callable[..., Any]:
-    """A quotient, root or the like, which a GPU approximates. In fp32 the last bit decides what floor or a conversion makes of it where
-    whole numbers are divided, or in all of a tile such of few bits, or whole ones come out; unless by a power of two, or 0: then it is
-    left open."""
+    """A quotient, root or the like, which a GPU approximates: in fp32 it is not always the nearest number. The last bit decides what floor
+    or a conversion makes of it where whole numbers are divided, or in all of a tile such of few bits, or whole ones come out; unless by a
+    power of two, or 0: then it is left open."""
 
     def operation(*numbers: Any) -> Any:
         result = function(*numbers)
@@ -84,9 +84,13 @@ def approximated(function: Callable[..., Any]) -> Callable[..., Any]:
         ratio = ratio | (rounded & (whole | few | (result == 0)).all())
         other = anywhere(ratio) and left_open(LAST_BIT)
         off = _off_in_the_last_bit(np.where(whole, nearest, result)) if other else result
-        return np.where(ratio, off, np.where(rounded, _last_bit_flipped(result), result))
+        return np.where(ratio, off, np.where(rounded, _nearly(result), result))
 
     return operation
+
+
+SPREAD = np.uint32(2654435761)
+"""An odd number by which neighbours are multiplied that are to have nothing in common (Knuth, The Art of Computer Programming 3, 6.4)."""
 
 
 def coarse(
@@ -99,17 +103,18 @@ def coarse(
         result = function(x)
         if result.dtype != np.float32 or not anywhere(~exact(x)) or not left_open(LAST_BIT):
             return result
-        sign = np.float32(1) - np.float32(2) * (x.view(np.uint32) * np.uint32(2654435761) >> np.uint32(31)).astype(
-            np.float32
-        )
+        lanes = np.arange(x.size, dtype=np.uint32).reshape(x.shape)
+        mixed = (x.view(np.uint32) + lanes * SPREAD) * np.uint32((Orders.seed or 0) & 0xFFFFFFFF | 1) * SPREAD
+        sign = np.where(mixed >> np.uint32(31) == 0, np.float32(1), np.float32(-1))
         return np.where(exact(x), result, result + sign * (np.float32(near) + np.abs(result) * np.float32(2**-22)))
 
     return operation
 
 
-def _last_bit_flipped(values: Any) -> Any:
-    """fp32: a neighbour of each number."""
-    return (values.view(np.uint32) ^ np.uint32(1)).view(np.float32)
+def _nearly(values: Any) -> Any:
+    """fp32: a neighbour of every other number, as its own bits have it."""
+    bits = values.view(np.uint32)
+    return (bits ^ (bits >> np.uint32(3) & np.uint32(1))).view(np.float32)
 
 
 def _off_in_the_last_bit(values: Any) -> Any:

@@ -42,9 +42,10 @@ def seen_when_timed(lab: Lab, bundle: KernelBundle, outcomes: Sequence[Outcome])
     for (case, config), launch in bundle.launches.items():
         for name, value in launch.folded if case in timed and config in {index for index, _ in ran} else ():
             if name not in contract and (config, (name, value)) not in ran:
+                given = f"{name[:80]} = {str(value)[:40]}"
                 return (
-                    f"not seen here: a heuristic gives config {config} {name[:80]} = {str(value)[:40]} in {case}, and in none of the cases "
-                    "that it ran with; whether Y is right then is checked where it is timed, on a GPU",
+                    f"not seen here: a heuristic gives config {config} {given} in {case}, and in none of the cases that it ran with; "
+                    "whether Y is right then is checked where it is timed, on a GPU",
                 )
     return ()
 

@@ -137,10 +137,10 @@ def _named(name: str, found: float | Exception | None) -> float | Unclear | None
 def _assigned(cell: Cell) -> Iterator[dict[str, ast.expr]]:
     """Of each assignment at the top level of a cell, the names and what they are given; M, N = 16, 32 has two."""
     for node in cell.tree.body if cell.tree is not None else ():
-        if not isinstance(node, ast.Assign):
+        if not isinstance(node, ast.Assign | ast.AnnAssign) or node.value is None:
             continue
         given: dict[str, ast.expr] = {}
-        for target in node.targets:
+        for target in node.targets if isinstance(node, ast.Assign) else [node.target]:
             names, values = [target], [node.value]
             if isinstance(target, ast.Tuple) and isinstance(node.value, ast.Tuple):
                 names, values = target.elts, node.value.elts

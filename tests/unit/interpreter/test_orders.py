@@ -20,7 +20,7 @@ import triton.language as tl
 from grader.interpreter import number_formats, orders, reductions
 from grader.interpreter.per_program import PerProgram
 from grader.interpreter import launching
-from grader.interpreter.host_builder import METHODS
+from grader.interpreter.host_builder import ELEMENTWISE, METHODS
 from grader.interpreter.libdevice_on_host import FLOAT
 from triton.runtime.interpreter import TensorHandle
 
@@ -117,10 +117,32 @@ quotients = {{
     "three squared": approximated(FLOAT["pow"], each(3), each(2)), "powers of two": approximated(FLOAT["pow"], each(2), whole),
     "programs": rounded(lambda x, y: (x / y).stack, PerProgram(whole[:, None]), PerProgram(each(3)[:, None])),
 }}
+orders.Orders.begin("", None)
+nearest = fractions / (fractions[::-1] + 3)
+apart = np.abs(orders.approximated(np.divide)(fractions, fractions[::-1] + 3).view("i4") - nearest.view("i4"))
+
+def directions(function, numbers):
+    # of each number, in which directions the other ways go, and how far the farthest
+    orders.Orders.begin("", None)
+    first, found = function(numbers), []
+    for seed in rng.integers(2**48, size=60).tolist():
+        orders.Orders.begin("", seed)
+        found.append(function(numbers).astype(np.float64) - first)
+    return [np.min(found, axis=0).tolist(), np.max(found, axis=0).tolist(), bool(orders.Orders.met)]
+
+some = np.abs(fractions[:32]) + np.float32(0.1)
+names = ("sin", "cos", "tan", "tanh", "log10", "log1p", "expm1", "exp", "log", "log2", "exp2")
+coarse = {{name: directions(FLOAT[name], some) for name in names}}
+coarse |= {{f"tl.{{name}}": directions(ELEMENTWISE[name], some) for name in ("sin", "cos", "log2", "exp2")}}
+known = {{
+    "sine of nothing": directions(ELEMENTWISE["sin"], each(0)), "powers of two": directions(ELEMENTWISE["exp2"], whole),
+    "logarithms": directions(ELEMENTWISE["log2"], np.exp2(whole)),
+}}
 differ = {{key: sum(values) / len(values) for key, values in differ.items()}}
 kinds = [orders.ELEMENTS, orders.COMBINING, orders.PACKS, orders.BITS, orders.LAST_BIT, orders.FUSED, orders.PROMISED]
 cancelled = [cancels(chosen) for chosen in (None, True, False)]
-print(json.dumps({{"differ": differ, "quotients": quotients, "kinds": kinds, "cancelled": cancelled}}))
+digits = {{"apart": apart.tolist(), "coarse": coarse, "known": known}}
+print(json.dumps({{"differ": differ, "quotients": quotients, "kinds": kinds, "cancelled": cancelled, **digits}}))
 """
 
 
@@ -162,6 +184,20 @@ def test_quotients_and_roots_of_whole_numbers_are_off_in_the_last_bit(seen):
     for name, (is_open, off) in seen["quotients"].items():
         assert (is_open, off in (1, 2)) == (name in open_ones, name in open_ones), name
         assert is_open or not off, name
+
+
+def test_other_quotients_are_sometimes_the_nearest_number(seen):
+    """So a kernel can count neither on that nor on the contrary."""
+    assert set(seen["apart"]) == {0, 1}
+
+
+def test_of_sines_and_logarithms_some_digits_are_open(seen):
+    """In both directions for each number, whatever its bits are; not where a GPU is exact, too."""
+    for name, (lowest, highest, is_open) in seen["coarse"].items():
+        assert is_open, name
+        assert all(-1e-5 < low < 0 < high < 1e-5 for low, high in zip(lowest, highest, strict=True)), name
+    for name, (lowest, highest, is_open) in seen["known"].items():
+        assert (is_open, max(highest), min(lowest)) == (False, 0, 0), name
 
 
 def test_a_product_that_cancels_is_noted_where_it_is_chosen(seen):

@@ -52,11 +52,13 @@ def test_answers_are_read_as_text():
     cells = [
         "", 'student = " Ada Lovelace "', "a = 2 * 3 / 4", "b = a ** 2 + max(1, 2)\nc = None", "d = __import__('os').getpid()",
         "e = 10 ** 10 ** 10",
-        "f = 1 / 0", "g = True", "def h():\n    a = 7", "i = undefined + 1", "a = -a", f"j = {'(' * 90}1{'+1)' * 90}", "k = (",
+        "f = 1 / 0", "g = True", "def h():\n    a = 7", "i = undefined + 1", "a = -a",
+        "l: float = 5 / 2\nm: int", f"j = {'(' * 90}1{'+1)' * 90}", "k = (",
     ]
     found = answers_executed(cells)
     assert found.student == "Ada Lovelace"
-    assert {name: value for name, value in found.numbers.items() if not isinstance(value, Unclear)} == {"a": -1.5, "b": 4.25, "c": None}
+    read = {name: value for name, value in found.numbers.items() if not isinstance(value, Unclear)}
+    assert read == {"a": -1.5, "b": 4.25, "c": None, "l": 2.5}
     assert {name for name, value in found.numbers.items() if isinstance(value, Unclear)} == {"d", "e", "f", "g", "i", "j"}
     assert "more than arithmetic" in found.numbers["d"].sentence
     found = answers_executed(["", "a = 1,234.5", "b = 2 ^ 10", "c = round(21.26, 1)"])

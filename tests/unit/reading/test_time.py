@@ -30,10 +30,9 @@ TEXTS = {
     "a name that is not there": lambda n: KERNEL.replace(FIRST, "".join(f"    v{i} = {i}\n" for i in range(n)) + "    v = vv\n"),
     "letters of a few marks": lambda n: KERNEL.replace(FIRST, f"    a{n // 2 * 'e' + chr(0x300)} = 0\n"),
     "marks in a comment": lambda n: KERNEL.replace(FIRST, f"    # {'汉字' * n}\n"),
-    **{
-        f"marks {number}": lambda n, mark=mark: KERNEL.replace(FIRST, f"    a{(mark + MARKS[1]) * n} = 0\n")
-        for number, mark in enumerate(MARKS)
-    },
+    "fields of one line": lambda n: KERNEL.replace(FIRST, f"    tl.static_print(f'{8 * n * '{M}'}')\n"),
+    "fields of many lines": lambda n: KERNEL.replace(FIRST, f'    tl.static_print(f"""{8 * n * ("{M}" + chr(10))}""")\n'),
+    **{f"marks {at}": lambda n, mark=mark: KERNEL.replace(FIRST, f"    a{(mark + MARKS[1]) * n} = 0\n") for at, mark in enumerate(MARKS)},
 }
 
 
