@@ -75,11 +75,12 @@ def _together(run: Run, parts: Sequence[Products]) -> str:
     """Of slices: what each of them covers."""
     if len(parts) == 1:
         return ""
-    return ": " + ", ".join(
+    of_each = [
         f"program {place_in(run.grid, part.program)} multiplies k = {span(part.left.k[0][part.live[0]])}"
         for part in parts[:3]
         if part.live[0].any()
-    )
+    ]
+    return ": " + ", ".join(of_each) if of_each else ""
 
 
 def _line(run: Run, parts: Sequence[Products], amiss: Array) -> tuple[int | None, bool]:

@@ -537,6 +537,12 @@ def test_a_product_that_the_other_tile_has_is_made_again(tmp_path):
     assert "in another tile" not in said_of(text, "dds", "in `odd_m`", tmp_path)
 
 
+def test_slices_none_of_which_multiplies_anything_are_not_listed():
+    text = kernel_text("tests/corpus/blind_2026_12_01H.toml:w8a8_steps_rounded_down", TESTS.parent)
+    (only,), _ = located(text, "w8a8", "one_tile")
+    assert only.found == "k = 0:96 is never multiplied for Y[0, 0]"
+
+
 def test_what_stops_the_reading_has_its_line(tmp_path):
     text = kernel_text("tests/corpus/blind_2026_11_28v.toml:w8a8_v03", TESTS.parent)
     assert "(it ends at `bitcast`, w8a8.py line 83)" in said_of(text, "w8a8", "in `zero_rows`", tmp_path)
