@@ -259,7 +259,7 @@ def interpreted() -> Callable[[str], dict[str, str | None]]:
 
     @cache
     def answers(lab: str) -> dict[str, str | None]:
-        found: dict[str, str | None] = json.loads(python(__file__, lab, seconds=SECONDS, TRITON_INTERPRET="1", OMP_NUM_THREADS="1"))
+        found: dict[str, str | None] = json.loads(python("-m", __name__, lab, seconds=SECONDS, TRITON_INTERPRET="1", OMP_NUM_THREADS="1"))
         return found
 
     return answers
