@@ -30,7 +30,7 @@ calibrate: $(INSTALLED) ## write this GPU's tier table from the solutions and th
 
 ## For engineers
 
-.PHONY: test test-fast lint coverage bench bench-models bench-grader explain-table figures
+.PHONY: test test-fast lint coverage bench bench-models bench-grader bench-waiting explain-table figures
 test: $(call with,test) lint ## the tests that need no GPU (on a GPU machine also those marked gpu); EVERY=all: all of each corpus
 	@$(PY) -m pytest -n auto --dist loadgroup $(ARGS)
 
@@ -55,9 +55,12 @@ bench-models: $(call with,test) ## time whole models and the small model's layer
 	-@$(PY) -m bench encoder --seconds 120
 	-@$(PY) -m bench encoder --relative-positions --no-compile
 
-bench-grader: $(INSTALLED) ## what a student waits for, beside another commit with ARGS="--against COMMIT", and where CPU seconds go
+bench-grader: $(call with,test) ## time the grader's own stages, and compare with the last run kept here
+	@$(PY) -m pytest bench/grader -p no:xdist --benchmark-only --benchmark-autosave --benchmark-compare --benchmark-group-by=func \
+	  --benchmark-storage=file://build/benchmarks --benchmark-columns=median,iqr,rounds $(ARGS)
+
+bench-waiting: $(INSTALLED) ## time what a student waits for, beside another commit with ARGS="--against COMMIT"
 	@$(PY) -m bench waiting $(ARGS)
-	@$(PY) -m bench stages
 
 explain-table: $(call with,test) ## what is said of every wrong kernel of the corpus, as a table; build/explain.json
 	@$(PY) -m tests.explain_table $(ARGS)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Sequence
+from itertools import islice
 
 from grader.judging.access_text import is_masked
 from grader.labs import Lab
@@ -37,17 +38,17 @@ def seen_when_timed(lab: Lab, bundle: KernelBundle, outcomes: Sequence[Outcome])
         if one.status == "ran"
         for value in bundle.launches[one.case, one.config].folded
     }
-    contract = {parameter.name for parameter in lab.parameters}
+    contract, configs = {parameter.name for parameter in lab.parameters}, {config for config, _ in ran}
     timed = {case.name for case in lab.speed_cases if not case.hidden}
-    for (case, config), launch in bundle.launches.items():
-        for name, value in launch.folded if case in timed and config in {index for index, _ in ran} else ():
-            if name not in contract and (config, (name, value)) not in ran:
-                given = f"{name[:80]} = {str(value)[:40]}"
-                return (
-                    f"not seen here: a heuristic gives config {config} {given} in {case}, and in none of the cases that it ran with; "
-                    "whether Y is right then is checked where it is timed, on a GPU",
-                )
-    return ()
+    unseen = (
+        f"not seen here: a heuristic gives config {config} {name[:80]} = {str(value)[:40]} in {case}, and in none of the cases that it "
+        "ran with; whether Y is right then is checked where it is timed, on a GPU"
+        for (case, config), launch in bundle.launches.items()
+        if case in timed and config in configs
+        for name, value in launch.folded
+        if name not in contract and (config, (name, value)) not in ran
+    )
+    return tuple(islice(unseen, 1))
 
 
 def _zeroed(source: KernelSource) -> bool:

@@ -495,9 +495,8 @@ def lab_report(
     def explain(findings: Sequence[Finding]) -> Reasons:
         if all(finding.ok for finding in findings):
             return Reasons([None] * len(findings))
-        from grader.diagnosis.explaining import (
-            Failure,
-        )  # which takes a tenth of a second that a right kernel need not wait
+        # these imports take a tenth of a second, which a right kernel need not wait
+        from grader.diagnosis.explaining import Failure
         from grader.diagnosis.reasons import reasons
 
         one = launched

@@ -142,8 +142,8 @@ def is_named_after_work(path: Path) -> bool:
 
 def has_work(path: Path) -> bool:
     """Whether it is an archive, or a source that was begun, or a folder that holds one."""
-    held = (folder for level in levels(path) for folder in level) if is_folder(path) else ()
-    files = (file for folder in held for file in children(folder)) if is_folder(path) else [path]
+    below = (file for level in levels(path) for folder in level for file in children(folder))
+    files = below if is_folder(path) else [path]
     return any(is_archive(file) or (is_source(file) and is_work(file)) for file in files)
 
 

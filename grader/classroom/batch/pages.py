@@ -102,12 +102,13 @@ class Pages:
 
     def _comparison(self, lab_id: str, modules: Mapping[str, str]) -> Callable[[], Comparison]:
         """The kernels of a lab, compared."""
-        parts, failed = (
-            (stub_of(lab_id), lab_id, sorted(modules.items())),
-            "The kernels of a lab could not be compared: {}.",
-        )
+        parts = stub_of(lab_id), lab_id, sorted(modules.items())
         task = partial(self._pool.submit, FIRST, similar_kernels, lab_id, modules, seconds=SHORT_SECONDS)
-        return self._once(parts, Comparison, task, lambda why: Comparison((), (failed.format(why),)))
+
+        def failed(why: WorkFailed) -> Comparison:
+            return Comparison((), (f"The kernels of a lab could not be compared: {why}.",))
+
+        return self._once(parts, Comparison, task, failed)
 
     def _error_maps(self, errors: Sequence[ErrorMap]) -> Callable[[], list[DrawnMap]]:
         """Error maps, drawn; none where they cannot be."""

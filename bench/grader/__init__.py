@@ -1,0 +1,1 @@
+"""How long the stages of the grader take on this machine: `make bench-grader`."""
