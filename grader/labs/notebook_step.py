@@ -21,7 +21,8 @@ class Step:
 
     name: what `check(notebook, step=name)` calls it. function: name of the student's function. result: what is compared,
     in a word. returns: what the function gives back, as Triton would say it, such as "fp16 [16, 32]"; "" for nothing, or
-    for several values. right: a sentence when it is right. hint: where to look when it is not.
+    for several values. right: a sentence when it is right. hint: where to look when it is not, in words; code: what to write, which
+    is shown at the third try.
     harness: source of `@triton.jit def harness(...)`, whose parameters are named as `inputs` has them, then out_ptr;
     `stored` writes its end. grid: how many programs run it.
     inputs(generator): its arguments, on the host. expected(inputs): what ends in out_ptr; its shape and dtype are
